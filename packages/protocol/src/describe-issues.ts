@@ -1,0 +1,48 @@
+/** Turns a schema's complaints into one sentence that names the field, the value and what was expected. */
+import type { z } from 'zod';
+import { DroverError, type FieldIssue } from './errors.js';
+
+const SHOWN_VALUE_LENGTH = 100;
+const SHOWN_ISSUES = 20;
+
+export function describeIssues(error: z.ZodError, input: unknown): FieldIssue[] {
+  return error.issues.slice(0, SHOWN_ISSUES).map((issue) => {
+    const value = valueAt(input, issue.path);
+    const field = fieldName(issue.path) || '(body)';
+    const message = issue.code === 'unrecognized_keys' ? unknownKeys(issue.keys) : issue.message;
+    return value === undefined ? { field, message } : { field, message, value: shorten(value) };
+  });
+}
+
+/** The error for input that does not fit its schema. */
+export function invalidInput(error: z.ZodError, input: unknown): DroverError {
+  const issues = describeIssues(error, input);
+  const sentences = issues.map(({ field, message, value }) =>
+    value === undefined ? `${field}: ${message}` : `${field}: ${message}, got ${String(value)}`,
+  );
+  return new DroverError('invalid_request', sentences.join('; '), { issues });
+}
+
+function unknownKeys(keys: string[]): string {
+  return `unknown ${keys.length === 1 ? 'field' : 'fields'} ${keys.map((key) => JSON.stringify(key)).join(', ')}`;
+}
+
+export function fieldName(path: readonly PropertyKey[]): string {
+  return path.reduce<string>((name, part) => {
+    if (typeof part === 'number') return `${name}[${part}]`;
+    return name ? `${name}.${String(part)}` : String(part);
+  }, '');
+}
+
+function valueAt(input: unknown, path: readonly PropertyKey[]): unknown {
+  return path.reduce<unknown>(
+    (value, key) =>
+      typeof value === 'object' && value !== null ? (value as Record<PropertyKey, unknown>)[key] : undefined,
+    input,
+  );
+}
+
+function shorten(value: unknown): string {
+  const text = JSON.stringify(value) ?? String(value);
+  return text.length > SHOWN_VALUE_LENGTH ? `${text.slice(0, SHOWN_VALUE_LENGTH)}…` : text;
+}

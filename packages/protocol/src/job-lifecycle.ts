@@ -1,0 +1,70 @@
+/**
+ * THE state machine of a job. Types, SQL literals, API filters, the diagram in the docs and the trigger
+ * that guards test databases are all derived from the two tables below; a state or a move exists only
+ * if it is listed here.
+ *
+ * What always holds: a job is in exactly one state; a finished job has left the hot table for the
+ * history; only a verb of `MOVES` takes a job from one state to another.
+ */
+
+/** Every state, in the order of a job's life, with what it means to a person. */
+export const JOB_STATES = {
+  blocked: { finished: false, meaning: 'waits for parents or for a place behind a limit' },
+  scheduled: { finished: false, meaning: 'its time has not come, or it waits before a retry' },
+  ready: { finished: false, meaning: 'may start as soon as a suitable worker has a free slot' },
+  running: { finished: false, meaning: 'given to a worker' },
+  unknown: { finished: false, meaning: 'its worker was lost and it must not run again by itself' },
+  succeeded: { finished: true, meaning: 'ended well' },
+  failed: { finished: true, meaning: 'ended badly: no attempts left, permanent error, or expired' },
+  cancelled: { finished: true, meaning: 'ended because somebody asked for it' },
+} as const;
+
+export type JobState = keyof typeof JOB_STATES;
+
+export const ALL_STATES = Object.keys(JOB_STATES) as JobState[];
+export const FINISHED_STATES = ALL_STATES.filter((state) => JOB_STATES[state].finished);
+export const UNFINISHED_STATES = ALL_STATES.filter((state) => !JOB_STATES[state].finished);
+
+type Move = { readonly from: readonly (JobState | 'new')[]; readonly to: readonly JobState[]; readonly why: string };
+
+/** Every verb that may move a job. `new` is the state of a job that does not exist yet. */
+export const MOVES = {
+  enqueue: {
+    from: ['new'],
+    to: ['blocked', 'scheduled', 'ready', 'running'],
+    why: 'a client adds it (straight to running when a free worker is at hand)',
+  },
+  promote: { from: ['scheduled'], to: ['ready'], why: 'its time has come' },
+  unblock: { from: ['blocked'], to: ['ready', 'scheduled'], why: 'what it waited for has happened' },
+  claim: { from: ['ready'], to: ['running'], why: 'a server gives it to a worker' },
+  release: { from: ['running'], to: ['ready'], why: 'handed back before it started; no attempt is used up' },
+  complete: { from: ['running', 'unknown'], to: ['succeeded'], why: 'the handler returned' },
+  retryLater: { from: ['running', 'unknown'], to: ['scheduled'], why: 'the attempt failed and attempts are left' },
+  fail: { from: ['running', 'unknown'], to: ['failed'], why: 'the attempt failed and none are left' },
+  snooze: { from: ['running'], to: ['scheduled'], why: 'the handler asked to be run later; no attempt is used up' },
+  cancel: { from: ['blocked', 'scheduled', 'ready', 'unknown'], to: ['cancelled'], why: 'somebody cancelled it' },
+  stop: { from: ['running', 'unknown'], to: ['cancelled'], why: 'the worker stopped it after a cancel' },
+  expire: { from: ['blocked', 'scheduled', 'ready', 'running'], to: ['failed'], why: 'it is past its expiry' },
+  lose: { from: ['running'], to: ['ready', 'failed', 'unknown'], why: 'its worker was lost' },
+  retry: {
+    from: ['scheduled', 'failed', 'cancelled', 'unknown'],
+    to: ['ready'],
+    why: 'a person asked for another attempt',
+  },
+} as const satisfies Record<string, Move>;
+
+export type JobVerb = keyof typeof MOVES;
+
+export function isFinished(state: JobState): boolean {
+  return JOB_STATES[state].finished;
+}
+
+/** Whether any verb may take a job from one state to the other. */
+export function isLegalMove(from: JobState | 'new', to: JobState): boolean {
+  return Object.values<Move>(MOVES).some((move) => move.from.includes(from) && move.to.includes(to));
+}
+
+/** The states a verb may start from, for guards and error messages. */
+export function statesBefore(verb: JobVerb): readonly (JobState | 'new')[] {
+  return MOVES[verb].from;
+}

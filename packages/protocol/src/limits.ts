@@ -1,0 +1,35 @@
+/** Everything has a limit and the limit has a name. Those an operator can change are defaults here. */
+export const LIMITS = {
+  /** Bytes of one job's payload as JSON text (default, configurable). */
+  payloadBytes: 1024 * 1024,
+  /** Bytes of one job's result as JSON text (default, configurable). */
+  resultBytes: 1024 * 1024,
+  /** Bytes of the progress value of a running job. */
+  progressBytes: 64 * 1024,
+  /** Jobs in one `POST /jobs/batch`. */
+  batchJobs: 10_000,
+  /** Bytes of one HTTP request body. */
+  requestBytes: 64 * 1024 * 1024,
+  /** Bytes of one frame on the worker stream. */
+  frameBytes: 64 * 1024 * 1024,
+  /** Jobs a handler may enqueue as children of one attempt. */
+  childrenPerJob: 10_000,
+  nameLength: 128,
+  tags: 20,
+  tagLength: 128,
+  maxAttempts: 1000,
+  priority: 1000,
+  errorMessageLength: 8 * 1024,
+  errorStackLength: 16 * 1024,
+  /** Attempts remembered per job; of more, the first ten and the latest are kept. */
+  attemptsKept: 50,
+  /** Job types a worker may offer. */
+  workerTypes: 1000,
+  workerQueues: 1000,
+  workerSlots: 10_000,
+  /** Assignments a worker may hold beyond its slots. */
+  prefetch: 2000,
+  pageSize: 1000,
+  /** Longest `?wait=` of a result. */
+  resultWaitMs: 120_000,
+} as const;

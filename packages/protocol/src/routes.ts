@@ -1,0 +1,260 @@
+/**
+ * The HTTP API as data: the server mounts it, OpenAPI is made from it, the client is typed by it.
+ * A route is added here and gets its handler in the server's `api/`; nothing else is to be changed.
+ */
+import { z } from 'zod';
+import { durationSchema } from './duration.js';
+import {
+  enqueuedSchema,
+  idSchema,
+  jobSchema,
+  jobStateSchema,
+  jobWithAttemptsSchema,
+  nameSchema,
+  newJobSchema,
+  tagSchema,
+  timeSchema,
+} from './job.js';
+import { LIMITS } from './limits.js';
+
+/** Who may call a route. A token has one role; `admin` may do everything. */
+export const ROLES = ['viewer', 'operator', 'admin', 'client', 'worker'] as const;
+export type Role = (typeof ROLES)[number];
+
+export type Route = {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  readonly path: string;
+  readonly summary: string;
+  readonly roles: readonly Role[] | 'anyone';
+  readonly params?: z.ZodType;
+  readonly query?: z.ZodType;
+  readonly body?: z.ZodType;
+  readonly answer: z.ZodType;
+  /** The status of success; 200 unless said. */
+  readonly status?: number;
+};
+
+const jobParams = z.strictObject({ id: idSchema });
+
+/** A query value that may be given once, several times or as a comma-separated list. */
+function listOf<Item extends z.ZodType>(item: Item) {
+  return z.preprocess(
+    (value) =>
+      value === undefined
+        ? undefined
+        : [value].flat().flatMap((part) => (typeof part === 'string' ? part.split(',') : [part])),
+    z.array(item).min(1).max(100).optional(),
+  );
+}
+
+export const listJobsQuery = z.strictObject({
+  state: listOf(jobStateSchema),
+  queue: nameSchema.optional(),
+  type: nameSchema.optional(),
+  tag: tagSchema.optional(),
+  createdAfter: timeSchema.optional(),
+  createdBefore: timeSchema.optional(),
+  finishedAfter: timeSchema.optional(),
+  finishedBefore: timeSchema.optional(),
+  limit: z.coerce.number().int().min(1).max(LIMITS.pageSize).default(50),
+  cursor: z.string().max(200).optional(),
+});
+export type ListJobsQuery = z.output<typeof listJobsQuery>;
+export type ListJobsInput = z.input<typeof listJobsQuery>;
+
+const pageOf = <Item extends z.ZodType>(item: Item) =>
+  z.object({ items: z.array(item), nextCursor: z.string().nullable() });
+
+const countsByState = z.partialRecord(jobStateSchema, z.int());
+
+/** What happened in a span of time, from the per-minute rollups. */
+export const flowSchema = z.object({
+  succeeded: z.int(),
+  failed: z.int(),
+  cancelled: z.int(),
+  retried: z.int(),
+  /** Mean milliseconds from due to start, and from start to end. */
+  waitMs: z.number().nullable(),
+  runMs: z.number().nullable(),
+});
+export type Flow = z.infer<typeof flowSchema>;
+
+export const queueSchema = z.object({
+  name: z.string(),
+  counts: countsByState,
+  types: z.array(z.string()),
+  /** When the oldest job that could start now became due. */
+  oldestReadyAt: z.string().nullable(),
+  lastHour: flowSchema,
+});
+export type Queue = z.infer<typeof queueSchema>;
+
+export const statsSchema = z.object({
+  /** Unfinished jobs as counted at `countedAt`; finished ones as far as the rollups are kept. */
+  counts: countsByState,
+  countedAt: z.string(),
+  capacity: z.object({ total: z.int(), free: z.int(), workers: z.int(), servers: z.int() }),
+  perSecond: z.object({ finished: z.number() }),
+  lastMinute: flowSchema,
+  lastHour: flowSchema,
+  lastDay: flowSchema,
+});
+export type Stats = z.infer<typeof statsSchema>;
+
+export const workerSchema = z.object({
+  id: z.string(),
+  name: z.string(),
+  state: z.enum(['initializing', 'waiting', 'working', 'paused', 'unresponsive', 'draining', 'resigned', 'dead']),
+  host: z.string(),
+  pid: z.int(),
+  sdk: z.string(),
+  types: z.array(z.string()),
+  queues: z.array(z.string()).nullable(),
+  slots: z.int(),
+  running: z.int(),
+  serverId: z.string().nullable(),
+  startedAt: z.string(),
+  lastBeatAt: z.string(),
+  missedBeats: z.int(),
+  lastError: z.string().nullable(),
+});
+export type Worker = z.infer<typeof workerSchema>;
+
+export const serverSchema = z.object({
+  id: z.string(),
+  address: z.string(),
+  host: z.string(),
+  pid: z.int(),
+  version: z.string(),
+  state: z.enum(['working', 'draining', 'unresponsive']),
+  workers: z.int(),
+  startedAt: z.string(),
+  lastBeatAt: z.string(),
+});
+export type Server = z.infer<typeof serverSchema>;
+
+const deepPingSchema = z.object({
+  status: z.enum(['okay', 'partial_success', 'error']),
+  checks: z.record(
+    z.string(),
+    z.object({ status: z.enum(['okay', 'error']), message: z.string().optional(), ms: z.number().optional() }),
+  ),
+});
+export type DeepPing = z.infer<typeof deepPingSchema>;
+
+const readers = ['viewer', 'operator', 'admin', 'client'] as const;
+const changers = ['operator', 'admin', 'client'] as const;
+
+export const ROUTES = {
+  enqueueJob: {
+    method: 'POST',
+    path: '/api/v1/jobs',
+    summary: 'Add one job. Repeating it with the same id is the same job.',
+    roles: ['client', 'operator', 'admin'],
+    body: newJobSchema,
+    answer: enqueuedSchema,
+    status: 201,
+  },
+  enqueueJobs: {
+    method: 'POST',
+    path: '/api/v1/jobs/batch',
+    summary: `Add up to ${LIMITS.batchJobs} jobs: all of them or none.`,
+    roles: ['client', 'operator', 'admin'],
+    body: z.strictObject({ jobs: z.array(newJobSchema).max(LIMITS.batchJobs) }),
+    answer: z.object({ items: z.array(enqueuedSchema) }),
+    status: 201,
+  },
+  listJobs: {
+    method: 'GET',
+    path: '/api/v1/jobs',
+    summary: 'List jobs, newest id first.',
+    roles: readers,
+    query: listJobsQuery,
+    answer: pageOf(jobSchema),
+  },
+  getJob: {
+    method: 'GET',
+    path: '/api/v1/jobs/:id',
+    summary: 'One job with its attempts.',
+    roles: readers,
+    params: jobParams,
+    answer: jobWithAttemptsSchema,
+  },
+  cancelJob: {
+    method: 'POST',
+    path: '/api/v1/jobs/:id/cancel',
+    summary: 'Cancel a job. A queued one ends at once; the handler of a running one is told to stop.',
+    roles: changers,
+    params: jobParams,
+    answer: jobSchema,
+  },
+  retryJob: {
+    method: 'POST',
+    path: '/api/v1/jobs/:id/retry',
+    summary: 'Give a failed or cancelled job another attempt, or start a waiting one now.',
+    roles: changers,
+    params: jobParams,
+    answer: jobSchema,
+  },
+  jobResult: {
+    method: 'GET',
+    path: '/api/v1/jobs/:id/result',
+    summary: 'The outcome of a job, waiting for it up to `wait`.',
+    roles: readers,
+    params: jobParams,
+    query: z.strictObject({ wait: durationSchema.optional() }),
+    answer: z.object({
+      id: z.string(),
+      state: jobStateSchema,
+      finished: z.boolean(),
+      result: z.unknown().nullable(),
+      error: jobSchema.shape.error,
+    }),
+  },
+  listQueues: {
+    method: 'GET',
+    path: '/api/v1/queues',
+    summary: 'Every queue with its counts.',
+    roles: readers,
+    answer: z.object({ items: z.array(queueSchema) }),
+  },
+  stats: {
+    method: 'GET',
+    path: '/api/v1/stats',
+    summary: 'Counts, rates and capacity.',
+    roles: readers,
+    answer: statsSchema,
+  },
+  listWorkers: {
+    method: 'GET',
+    path: '/api/v1/workers',
+    summary: 'Every known worker with its state.',
+    roles: ['viewer', 'operator', 'admin'],
+    answer: z.object({ items: z.array(workerSchema) }),
+  },
+  listServers: {
+    method: 'GET',
+    path: '/api/v1/servers',
+    summary: 'Every known server.',
+    roles: ['viewer', 'operator', 'admin'],
+    answer: z.object({ items: z.array(serverSchema) }),
+  },
+  openApi: {
+    method: 'GET',
+    path: '/api/v1/openapi.json',
+    summary: 'This API as OpenAPI 3.1.',
+    roles: 'anyone',
+    answer: z.record(z.string(), z.unknown()),
+  },
+  ping: { method: 'GET', path: '/api/ping', summary: 'Answers `pong`.', roles: 'anyone', answer: z.string() },
+  deepPing: {
+    method: 'GET',
+    path: '/api/deep_ping',
+    summary: 'The state of what this server depends on.',
+    roles: 'anyone',
+    answer: deepPingSchema,
+  },
+} as const satisfies Record<string, Route>;
+
+export type RouteName = keyof typeof ROUTES;
+export type RouteAnswer<Name extends RouteName> = z.output<(typeof ROUTES)[Name]['answer']>;

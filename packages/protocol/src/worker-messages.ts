@@ -1,0 +1,137 @@
+/**
+ * The worker stream: JSON frames over one WebSocket, each a batch. Version 1.
+ *
+ * Who is authoritative: the database for who holds a job; the worker for what it runs; the server that
+ * serves the session for nothing that the two could not rebuild. So every frame may be lost or repeated:
+ * - `fence` grows with every grant of a job. Whatever carries an old fence changes nothing.
+ * - `offer.window` is the total number of assignments the worker takes on this connection, counted from
+ *   its beginning; repeating or skipping an offer changes nothing.
+ * - the worker sends an outcome again on each new connection until it is acknowledged.
+ * - after `hello` the server answers with `welcome`, which lists what the worker must drop.
+ *
+ * ```
+ * worker                         server
+ *   hello ───────────────────────►
+ *   ◄────────────────────── welcome
+ *   offer ───────────────────────►
+ *   ◄─────────────────────── assign
+ *   outcomes ────────────────────►   (one commit for the batch)
+ *   ◄────────────────────────── ack
+ *   beat ⇄ beat,  ◄── cancel,  progress ──►,  bye ──►
+ * ```
+ */
+import { z } from 'zod';
+import { backoffSchema } from './backoff.js';
+import { durationSchema } from './duration.js';
+import { idSchema, jobErrorSchema, nameSchema, newJobSchema } from './job.js';
+import { LIMITS } from './limits.js';
+
+export const STREAM_VERSION = 1;
+export const STREAM_PATH = '/api/v1/worker-stream';
+
+const fenceSchema = z.int().min(1);
+/** A job as one grant of it: the fence tells this grant from every other. */
+const grantSchema = z.object({ id: idSchema, fence: fenceSchema });
+export type Grant = z.infer<typeof grantSchema>;
+
+const outcomeBase = { id: idSchema, fence: fenceSchema };
+/** Milliseconds the handler ran. */
+const runMsSchema = z.number().min(0);
+
+export const outcomeSchema = z.discriminatedUnion('kind', [
+  z.object({
+    ...outcomeBase,
+    kind: z.literal('succeeded'),
+    runMs: runMsSchema,
+    /** The result as JSON text, so that no server has to read it. */
+    result: z.string().optional(),
+    /** Jobs that become real together with this completion, or not at all. */
+    children: z.array(newJobSchema).max(LIMITS.childrenPerJob).optional(),
+  }),
+  z.object({
+    ...outcomeBase,
+    kind: z.literal('failed'),
+    runMs: runMsSchema,
+    error: jobErrorSchema,
+    /** Milliseconds until the next attempt; absent: the error is permanent. */
+    retryInMs: z.number().min(0).optional(),
+  }),
+  z.object({ ...outcomeBase, kind: z.literal('snoozed'), runMs: runMsSchema, inMs: z.number().min(0) }),
+  z.object({ ...outcomeBase, kind: z.literal('cancelled'), runMs: runMsSchema }),
+  /** Handed back before it started. */
+  z.object({ ...outcomeBase, kind: z.literal('released') }),
+]);
+export type Outcome = z.infer<typeof outcomeSchema>;
+
+export const workerMessageSchema = z.discriminatedUnion('kind', [
+  z.object({
+    kind: z.literal('hello'),
+    version: z.int(),
+    /** Made by the worker at its start, kept over reconnects. */
+    sessionId: idSchema,
+    name: nameSchema,
+    host: z.string().max(LIMITS.nameLength * 2),
+    pid: z.int().min(0),
+    sdk: z.string().max(LIMITS.nameLength),
+    types: z.array(nameSchema).min(1).max(LIMITS.workerTypes),
+    /** Absent: every queue. */
+    queues: z.array(nameSchema).min(1).max(LIMITS.workerQueues).optional(),
+    slots: z.int().min(1).max(LIMITS.workerSlots),
+    window: z.int().min(0),
+    /** Everything the worker has and has not had acknowledged: prefetched, running, finished. */
+    holds: z.array(grantSchema),
+  }),
+  z.object({ kind: z.literal('offer'), window: z.int().min(0) }),
+  z.object({ kind: z.literal('outcomes'), items: z.array(outcomeSchema) }),
+  z.object({
+    kind: z.literal('progress'),
+    /** `value` is JSON text. */
+    items: z.array(z.object({ ...outcomeBase, value: z.string().max(LIMITS.progressBytes) })),
+  }),
+  z.object({ kind: z.literal('beat'), beat: z.int(), running: z.int().min(0) }),
+  /** The worker takes nothing more; it goes when its jobs are done. */
+  z.object({ kind: z.literal('drain') }),
+  /** The worker has nothing left and leaves for good. */
+  z.object({ kind: z.literal('bye') }),
+]);
+export type WorkerMessage = z.infer<typeof workerMessageSchema>;
+export type Hello = Extract<WorkerMessage, { kind: 'hello' }>;
+
+export const assignmentSchema = z.object({
+  id: idSchema,
+  fence: fenceSchema,
+  type: nameSchema,
+  queue: nameSchema,
+  attempt: z.int().min(1),
+  maxAttempts: z.int().min(1),
+  payload: z.unknown(),
+  timeoutMs: durationSchema.nullable(),
+  backoff: backoffSchema.nullable(),
+});
+export type Assignment = z.infer<typeof assignmentSchema>;
+
+export const serverMessageSchema = z.discriminatedUnion('kind', [
+  z.object({
+    kind: z.literal('welcome'),
+    version: z.int(),
+    serverId: z.string(),
+    beatMs: z.number(),
+    leaseMs: z.number(),
+    /** Every server a worker may connect to, this one included. */
+    servers: z.array(z.string()),
+    /** Grants of `hello.holds` that are no longer the worker's: it must stop and forget them. */
+    dropped: z.array(grantSchema),
+  }),
+  z.object({ kind: z.literal('assign'), jobs: z.array(assignmentSchema) }),
+  /** Outcomes that need not be sent again; `stale` ones changed nothing. */
+  z.object({ kind: z.literal('ack'), items: z.array(grantSchema), stale: z.array(grantSchema) }),
+  z.object({
+    kind: z.literal('cancel'),
+    items: z.array(z.object({ ...outcomeBase, reason: z.enum(['cancelled', 'expired', 'lost']) })),
+  }),
+  z.object({ kind: z.literal('beat'), beat: z.int(), servers: z.array(z.string()) }),
+  /** The server is going; the worker connects to another one. */
+  z.object({ kind: z.literal('moveOn') }),
+  z.object({ kind: z.literal('refused'), code: z.string(), message: z.string() }),
+]);
+export type ServerMessage = z.infer<typeof serverMessageSchema>;
