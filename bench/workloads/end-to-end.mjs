@@ -1,0 +1,36 @@
+/** e, s: a producer and a worker at work at the same time, from the first add to an empty store. */
+const PRODUCE_MAX_MS = 15_000;
+const DRAIN_MAX_MS = 90_000;
+
+async function produceAndDrain(stage, method, options) {
+  await stage.worker.call('start', {});
+  await stage.settle();
+  const { added, startedAt, finishedAt } = await stage.producer.call(method, { ...options, maxMs: PRODUCE_MAX_MS });
+  const { reached, at } = await stage.worker.call('waitFor', { count: added, maxMs: DRAIN_MAX_MS });
+  const emptyAt = reached ? await stage.waitUntilEmpty(DRAIN_MAX_MS) : at;
+  if (emptyAt === undefined) throw new Error(`all ${added} jobs were started, but the store is not empty`);
+  const { handled } = await stage.worker.call('counts');
+  return {
+    rate: (Math.min(added, handled) / (emptyAt - startedAt)) * 1000,
+    jobs: added,
+    complete: reached,
+    startedTwice: Math.max(0, handled - added),
+    produceMs: finishedAt - startedAt,
+  };
+}
+
+export const bulkProducer = {
+  id: 'e',
+  async run(stage) {
+    const { rate, ...rest } = await produceAndDrain(stage, 'addBulk', { count: stage.jobs(50_000) });
+    return { metrics: { e: rate }, ...rest };
+  },
+};
+
+export const singleProducer = {
+  id: 's',
+  async run(stage) {
+    const { rate, ...rest } = await produceAndDrain(stage, 'addOneByOne', { count: stage.jobs(30_000), inFlight: 64 });
+    return { metrics: { s: rate }, ...rest };
+  },
+};

@@ -1,0 +1,130 @@
+/**
+ * Gather, never wait: the first job goes out at once; those that come while requests are under way go
+ * together in the next one. No timer, so a lone enqueue has no added latency and a busy client sends
+ * batches of hundreds.
+ *
+ * What always holds: a caller hears only about its own job. A gathered batch is all or nothing for the
+ * server, so when it is refused for its content, the jobs that are at fault are found and sent alone, and
+ * the others are sent again without them.
+ */
+import { DroverError, type Enqueued, LIMITS } from '@drover/protocol';
+
+const MAX_REQUESTS_IN_FLIGHT = 2;
+/** Characters of one request: large enough to amortise it, small enough to build without a pause. */
+const MAX_BATCH_LENGTH = 8 * 1024 * 1024;
+/** Characters that may wait for their request in all. */
+const MAX_WAITING_LENGTH = 256 * 1024 * 1024;
+
+/** Sends jobs, each as JSON text, as one request; answers in the same order. */
+export type SendJobs = (jobs: readonly string[]) => Promise<readonly Enqueued[]>;
+
+type Waiting = { text: string; resolve: (enqueued: Enqueued) => void; reject: (error: unknown) => void };
+
+export class Gatherer {
+  readonly #send: SendJobs;
+  #waiting: Waiting[] = [];
+  #waitingLength = 0;
+  #inFlight = 0;
+  #isFlushDue = false;
+  #idleListeners: (() => void)[] = [];
+
+  constructor(send: SendJobs) {
+    this.#send = send;
+  }
+
+  add(text: string): Promise<Enqueued> {
+    if (this.#waitingLength + text.length > MAX_WAITING_LENGTH && this.#waiting.length > 0) {
+      const message = `more than ${MAX_WAITING_LENGTH} characters of jobs wait to be sent; await earlier enqueues first`;
+      return Promise.reject(new DroverError('overloaded', message));
+    }
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ text, resolve, reject });
+      this.#waitingLength += text.length;
+      if (this.#isFlushDue || this.#inFlight >= MAX_REQUESTS_IN_FLIGHT) return;
+      this.#isFlushDue = true;
+      queueMicrotask(() => this.#flush());
+    });
+  }
+
+  /** Resolves when nothing waits and nothing is under way. */
+  whenIdle(): Promise<void> {
+    if (this.#isIdle()) return Promise.resolve();
+    return new Promise((resolve) => this.#idleListeners.push(resolve));
+  }
+
+  #isIdle(): boolean {
+    return this.#inFlight === 0 && this.#waiting.length === 0;
+  }
+
+  #flush(): void {
+    this.#isFlushDue = false;
+    while (this.#waiting.length > 0 && this.#inFlight < MAX_REQUESTS_IN_FLIGHT) {
+      this.#inFlight++;
+      void this.#deliver(this.#takeBatch());
+    }
+  }
+
+  #takeBatch(): Waiting[] {
+    let count = 0;
+    let length = 0;
+    for (const { text } of this.#waiting) {
+      if (count >= LIMITS.batchJobs || (count > 0 && length + text.length > MAX_BATCH_LENGTH)) break;
+      count++;
+      length += text.length;
+    }
+    const batch = this.#waiting.slice(0, count);
+    this.#waiting = this.#waiting.slice(count);
+    this.#waitingLength -= length;
+    return batch;
+  }
+
+  /** Never rejects: every way out settles the promises of the batch. */
+  async #deliver(batch: Waiting[]): Promise<void> {
+    const groups = [batch];
+    for (let group = groups.pop(); group !== undefined; group = groups.pop()) {
+      try {
+        const answers = await this.#send(group.map((job) => job.text));
+        settle(group, answers);
+      } catch (error) {
+        if (group.length > 1 && isAboutContent(error)) groups.push(...separate(group, error));
+        else for (const job of group) job.reject(error);
+      }
+    }
+    this.#inFlight--;
+    this.#flush();
+    if (this.#isIdle()) for (const listener of this.#idleListeners.splice(0)) listener();
+  }
+}
+
+function settle(group: readonly Waiting[], answers: readonly Enqueued[]): void {
+  if (answers.length !== group.length) throw new Error(`sent ${group.length} jobs, the server named ${answers.length}`);
+  for (let index = 0; index < group.length; index++) group[index]?.resolve(answers[index] as Enqueued);
+}
+
+function isAboutContent(error: unknown): error is DroverError {
+  return error instanceof DroverError && (error.status === 400 || error.status === 413);
+}
+
+/** The jobs that the server named, each alone, apart from the rest; halves if it named none. */
+function separate(group: Waiting[], error: DroverError): Waiting[][] {
+  const named = namedJobs(error.details);
+  const isNamed = (_job: Waiting, index: number) => named.has(index);
+  const atFault = group.filter(isNamed);
+  if (atFault.length === 0 || atFault.length === group.length) {
+    const middle = Math.ceil(group.length / 2);
+    return [group.slice(middle), group.slice(0, middle)];
+  }
+  const others = group.filter((job, index) => !isNamed(job, index));
+  return [...atFault.map((job) => [job]), others];
+}
+
+/** Indexes in issues such as `jobs[3].queue`. */
+export function namedJobs(details: unknown): Set<number> {
+  const issues = (details as { issues?: unknown } | null | undefined)?.issues;
+  const named = new Set<number>();
+  for (const issue of Array.isArray(issues) ? (issues as { field?: unknown }[]) : []) {
+    const match = /^jobs\[(\d+)\]/.exec(String(issue?.field));
+    if (match) named.add(Number(match[1]));
+  }
+  return named;
+}

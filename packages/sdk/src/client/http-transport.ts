@@ -1,0 +1,119 @@
+/**
+ * One HTTP request to one server, and nothing more: no retry, no meaning of a status.
+ *
+ * node:http with kept-alive sockets rather than `fetch`, which costs several times the CPU for a small
+ * body. Waiting requests (long polls) have their own sockets, so they cannot hold up an enqueue.
+ */
+import { type ClientRequest, Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http';
+import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
+import { TimeoutError } from '../errors.js';
+
+const MAX_SOCKETS = 64;
+const MAX_WAITING_SOCKETS = 256;
+
+export type HttpRequest = {
+  method: string;
+  path: string;
+  body?: string | undefined;
+  timeoutMs: number;
+  /** The answer is expected to take long. */
+  waits?: boolean | undefined;
+  signal?: AbortSignal | undefined;
+};
+
+export type HttpAnswer = { status: number; text: string; retryAfterMs: number | undefined };
+
+/** A base address, taken apart once. */
+export type ServerAddress = { href: string; secure: boolean; hostname: string; port: string; basePath: string };
+
+export function serverAddress(href: string): ServerAddress {
+  const url = new URL(href);
+  return {
+    href,
+    secure: url.protocol === 'https:',
+    // An IPv6 address stands in brackets in a URL and without them in a socket's options.
+    hostname: url.hostname.replace(/^\[(.*)\]$/, '$1'),
+    port: url.port,
+    basePath: url.pathname.replace(/\/+$/, ''),
+  };
+}
+
+export class HttpTransport {
+  readonly #plain = agents(HttpAgent);
+  readonly #secure = agents(HttpsAgent);
+  readonly #headers: Readonly<Record<string, string>>;
+  readonly #headersWithBody: Readonly<Record<string, string>>;
+
+  constructor(token: string | undefined) {
+    this.#headers = { accept: 'application/json', ...(token ? { authorization: `Bearer ${token}` } : {}) };
+    this.#headersWithBody = { ...this.#headers, 'content-type': 'application/json' };
+  }
+
+  /** The answer whatever its status; rejects if there is none. */
+  send(server: ServerAddress, request: HttpRequest): Promise<HttpAnswer> {
+    return new Promise((resolve, reject) => {
+      const pools = server.secure ? this.#secure : this.#plain;
+      const outgoing = (server.secure ? httpsRequest : httpRequest)({
+        agent: request.waits ? pools.waiting : pools.prompt,
+        host: server.hostname,
+        port: server.port,
+        path: server.basePath + request.path,
+        method: request.method,
+        headers: request.body === undefined ? this.#headers : this.#headersWithBody,
+        ...(request.signal ? { signal: request.signal } : {}),
+      });
+      const timer = setTimeout(giveUp, request.timeoutMs, outgoing, server.href, request.timeoutMs);
+      outgoing.on('error', (error) => {
+        clearTimeout(timer);
+        reject(error);
+      });
+      outgoing.on('response', (incoming) => {
+        readAnswer(incoming, (error, answer) => {
+          clearTimeout(timer);
+          if (answer) resolve(answer);
+          else reject(error);
+        });
+      });
+      outgoing.end(request.body);
+    });
+  }
+
+  /** Ends every socket, also those in use. */
+  close(): void {
+    for (const pools of [this.#plain, this.#secure]) {
+      pools.prompt.destroy();
+      pools.waiting.destroy();
+    }
+  }
+}
+
+function agents<Agent>(Kind: new (options: object) => Agent): { prompt: Agent; waiting: Agent } {
+  return {
+    prompt: new Kind({ keepAlive: true, noDelay: true, maxSockets: MAX_SOCKETS }),
+    waiting: new Kind({ keepAlive: true, noDelay: true, maxSockets: MAX_WAITING_SOCKETS }),
+  };
+}
+
+function giveUp(outgoing: ClientRequest, href: string, timeoutMs: number): void {
+  outgoing.destroy(new TimeoutError(`${href} did not answer within ${timeoutMs} ms`));
+}
+
+function readAnswer(incoming: IncomingMessage, done: (error: Error | undefined, answer?: HttpAnswer) => void): void {
+  const chunks: Buffer[] = [];
+  incoming.on('data', (chunk: Buffer) => chunks.push(chunk));
+  incoming.on('error', (error) => done(error));
+  incoming.on('end', () => {
+    const body = chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks);
+    done(undefined, {
+      status: incoming.statusCode ?? 0,
+      text: body.toString('utf8'),
+      retryAfterMs: retryAfterMs(incoming.headers['retry-after']),
+    });
+  });
+}
+
+/** Only the form in seconds: a date would be compared with a clock that may differ from the server's. */
+function retryAfterMs(header: string | undefined): number | undefined {
+  const seconds = Number(header);
+  return header !== undefined && Number.isFinite(seconds) && seconds >= 0 ? seconds * 1000 : undefined;
+}

@@ -1,0 +1,152 @@
+/**
+ * A request to whichever server answers: repeats it on the next server until one does, the tries are used
+ * up or the deadline has passed.
+ *
+ * Every request may be repeated: reads change nothing, an enqueue carries its ids, and a cancel or a retry
+ * that is done twice has the effect of one. So a lost answer is never a reason to fail.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { DroverError, type ErrorCode, isErrorCode } from '@drover/protocol';
+import { ConnectionError } from '../errors.js';
+import {
+  type HttpAnswer,
+  type HttpRequest,
+  HttpTransport,
+  type ServerAddress,
+  serverAddress,
+} from './http-transport.js';
+
+const FIRST_PAUSE_MS = 100;
+const PAUSE_FACTOR = 3;
+const LONGEST_PAUSE_MS = 5000;
+/** One try gets this share of the deadline, so that a server that hangs leaves time for another. */
+const SHARE_OF_DEADLINE = 1 / 3;
+const SHOWN_BODY_LENGTH = 200;
+
+export type ApiRequest = {
+  method: string;
+  path: string;
+  body?: string | undefined;
+  /** How long the server may wait before it answers. */
+  waitMs?: number | undefined;
+  signal?: AbortSignal | undefined;
+};
+
+export type RequesterOptions = {
+  urls: readonly string[];
+  token: string | undefined;
+  timeoutMs: number;
+  retries: number;
+};
+
+type Failure = { error: Error; repeatable: boolean; retryAfterMs?: number | undefined };
+
+export class Requester {
+  readonly #transport: HttpTransport;
+  readonly #servers: readonly ServerAddress[];
+  readonly #options: RequesterOptions;
+  /** The server that answered last; all calls use it until it fails. */
+  #current = 0;
+  #closed = false;
+
+  constructor(options: RequesterOptions) {
+    this.#options = options;
+    this.#transport = new HttpTransport(options.token);
+    this.#servers = options.urls.map(serverAddress);
+  }
+
+  /** The parsed body of a successful answer. */
+  async request(request: ApiRequest): Promise<unknown> {
+    const waitMs = request.waitMs ?? 0;
+    const deadline = performance.now() + this.#options.timeoutMs + waitMs;
+    for (let tries = 0; ; tries++) {
+      if (this.#closed) throw new ConnectionError('the client is closed');
+      const index = this.#current;
+      const timeoutMs = waitMs + this.#options.timeoutMs * SHARE_OF_DEADLINE;
+      const leftMs = deadline - performance.now();
+      const answer = await this.#try(index, { ...request, timeoutMs: Math.min(timeoutMs, Math.max(1, leftMs)) });
+      if (!('error' in answer)) return answer.body;
+      request.signal?.throwIfAborted();
+      const pauseMs = this.#pauseMs(tries, answer);
+      const isLast = tries >= this.#options.retries || performance.now() + pauseMs >= deadline || this.#closed;
+      if (!answer.repeatable || isLast) throw answer.error;
+      if (this.#current === index) this.#current = (index + 1) % this.#servers.length;
+      if (pauseMs > 0) await sleep(pauseMs, undefined, request.signal ? { signal: request.signal } : {});
+    }
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#transport.close();
+  }
+
+  async #try(index: number, request: HttpRequest): Promise<{ body: unknown } | Failure> {
+    const server = this.#servers[index] as ServerAddress;
+    let answer: HttpAnswer;
+    try {
+      answer = await this.#transport.send(server, request);
+    } catch (cause) {
+      const reason = cause instanceof Error ? cause.message || cause.name : String(cause);
+      return { error: new ConnectionError(`no answer from ${server.href}: ${reason}`, { cause }), repeatable: true };
+    }
+    if (answer.status >= 200 && answer.status < 300) return readBody(answer, server);
+    return refusal(answer, server);
+  }
+
+  /** Each other server is tried at once; only when all have failed is it worth waiting. */
+  #pauseMs(tries: number, failure: Failure): number {
+    if (tries + 1 < this.#servers.length) return 0;
+    const round = tries + 1 - this.#servers.length;
+    const pauseMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * PAUSE_FACTOR ** round);
+    return Math.max(failure.retryAfterMs ?? 0, pauseMs * (0.5 + Math.random() / 2));
+  }
+}
+
+function readBody(answer: HttpAnswer, server: ServerAddress): { body: unknown } | Failure {
+  try {
+    return { body: JSON.parse(answer.text) as unknown };
+  } catch (cause) {
+    const error = new ConnectionError(`${server.href} did not answer with JSON: ${shorten(answer.text)}`, { cause });
+    return { error, repeatable: false };
+  }
+}
+
+function refusal(answer: HttpAnswer, server: ServerAddress): Failure {
+  const error = serverError(answer.text);
+  if (error) return { error, repeatable: error.retryable, retryAfterMs: answer.retryAfterMs };
+  // Not Drover's form: a proxy in between, or not a Drover server at all.
+  const message = `${server.href} answered with status ${answer.status}: ${shorten(answer.text)}`;
+  const repeatable = [429, 502, 503, 504].includes(answer.status);
+  return { error: new DroverError(codeOf(answer.status), message), repeatable, retryAfterMs: answer.retryAfterMs };
+}
+
+/** The error of an answer's body, if it is one of Drover's. */
+export function serverError(text: string): DroverError | undefined {
+  let body: unknown;
+  try {
+    body = JSON.parse(text);
+  } catch {
+    // Whoever sent this was not a Drover server; the caller reports the text.
+    return undefined;
+  }
+  const error = (body as { error?: { code?: unknown; message?: unknown; details?: unknown } } | null)?.error;
+  if (!isErrorCode(error?.code)) return undefined;
+  return new DroverError(error.code, String(error.message), error.details);
+}
+
+const CODES: Readonly<Record<number, ErrorCode>> = {
+  401: 'unauthenticated',
+  403: 'forbidden',
+  404: 'not_found',
+  405: 'method_not_allowed',
+  413: 'request_too_large',
+  429: 'overloaded',
+};
+
+function codeOf(status: number): ErrorCode {
+  return CODES[status] ?? (status < 500 ? 'invalid_request' : 'internal');
+}
+
+function shorten(text: string): string {
+  return text.length > SHOWN_BODY_LENGTH ? `${text.slice(0, SHOWN_BODY_LENGTH)}…` : text;
+}

@@ -1,0 +1,77 @@
+/**
+ * The errors a user throws to steer a job (`PermanentError`, `RetryAfter`, `snooze`) and those the client
+ * throws when a job or a call did not end well. `DroverError` of the protocol is the server's answer.
+ */
+import { DroverError, DURATION_EXPECTED, type Duration, type JobError, parseDuration } from '@drover/protocol';
+
+/** Thrown by a handler: the job has failed for good; no further attempt is made. */
+export class PermanentError extends Error {
+  override readonly name = 'PermanentError';
+}
+
+/** Thrown by a handler: this attempt failed; the next one comes after `delay` instead of the back-off. */
+export class RetryAfter extends Error {
+  override readonly name = 'RetryAfter';
+  readonly delayMs: number;
+
+  constructor(delay: Duration, message?: string, options?: ErrorOptions) {
+    super(message ?? `retry after ${delay}`, options);
+    this.delayMs = delayMs('RetryAfter', delay);
+  }
+}
+
+/** Made by `snooze()`. An error so that it can be thrown from any depth; no attempt is used up. */
+export class Snooze extends Error {
+  override readonly name = 'Snooze';
+  readonly delayMs: number;
+
+  constructor(delay: Duration) {
+    super(`run again in ${delay}`);
+    this.delayMs = delayMs('snooze', delay);
+  }
+}
+
+/** Throw or return it from a handler to be run again later without using up an attempt. */
+export function snooze(delay: Duration): Snooze {
+  return new Snooze(delay);
+}
+
+/** The job whose result was asked for has failed; `error` is what its last attempt reported. */
+export class JobFailedError extends Error {
+  override readonly name = 'JobFailedError';
+  readonly id: string;
+  readonly error: JobError | null;
+
+  constructor(id: string, error: JobError | null) {
+    super(`job ${id} failed: ${error?.message ?? 'no reason is recorded'}`);
+    this.id = id;
+    this.error = error;
+  }
+}
+
+/** The job whose result was asked for was cancelled. */
+export class JobCancelledError extends Error {
+  override readonly name = 'JobCancelledError';
+  readonly id: string;
+
+  constructor(id: string) {
+    super(`job ${id} was cancelled`);
+    this.id = id;
+  }
+}
+
+/** A time limit has passed: of a wait for a result, or of one attempt (then the reason of its signal). */
+export class TimeoutError extends Error {
+  override readonly name = 'TimeoutError';
+}
+
+/** No server answered. Whether the last request had an effect is not known; repeating it is safe. */
+export class ConnectionError extends Error {
+  override readonly name = 'ConnectionError';
+}
+
+function delayMs(where: string, delay: Duration): number {
+  const ms = parseDuration(delay);
+  if (ms !== undefined) return ms;
+  throw new DroverError('invalid_request', `${where}: expected ${DURATION_EXPECTED}, got ${String(delay)}`);
+}

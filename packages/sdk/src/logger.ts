@@ -1,0 +1,32 @@
+/** Logging as the SDK needs it. A pino logger fits as it is; without one, warnings and errors go to stderr. */
+
+export type LogFields = Record<string, unknown>;
+
+export type Logger = {
+  debug(fields: LogFields, message: string): void;
+  info(fields: LogFields, message: string): void;
+  warn(fields: LogFields, message: string): void;
+  error(fields: LogFields, message: string): void;
+};
+
+/** One JSON line for each warning and error, so that nothing serious is silent in a fresh installation. */
+export const stderrLogger: Logger = {
+  debug() {},
+  info() {},
+  warn(fields, message) {
+    writeLine('warn', fields, message);
+  },
+  error(fields, message) {
+    writeLine('error', fields, message);
+  },
+};
+
+function writeLine(level: string, fields: LogFields, message: string): void {
+  const time = new Date().toISOString();
+  process.stderr.write(`${JSON.stringify({ time, level, ...fields, message }, showErrors)}\n`);
+}
+
+function showErrors(_key: string, value: unknown): unknown {
+  if (value instanceof Error) return value.stack ?? String(value);
+  return typeof value === 'bigint' ? String(value) : value;
+}

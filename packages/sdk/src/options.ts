@@ -1,0 +1,43 @@
+/** Checks that every entry point makes on the options it is given. */
+import { DroverError, DURATION_EXPECTED, nearest, parseDuration } from '@drover/protocol';
+
+/** The longest delay `setTimeout` can count; above it Node fires at once. */
+export const MAX_TIMER_MS = 2 ** 31 - 1;
+
+/** A misspelt option must not be silently without effect. */
+export function refuseUnknownOptions(where: string, options: object, known: readonly string[]): void {
+  for (const name of Object.keys(options)) {
+    if (known.includes(name)) continue;
+    const guess = nearest(name, known);
+    const hint = guess === undefined ? `expected one of ${known.join(', ')}` : `did you mean "${guess}"?`;
+    throw new DroverError('invalid_request', `${where}: unknown option "${name}"; ${hint}`, {
+      issues: [{ field: name, message: `unknown option; ${hint}` }],
+    });
+  }
+}
+
+/** Milliseconds of a duration option, or of its default. */
+export function durationOption(where: string, name: string, value: unknown, fallbackMs: number): number {
+  if (value === undefined) return fallbackMs;
+  return parseDuration(value) ?? refuse(where, name, value, DURATION_EXPECTED);
+}
+
+export function integerOption(
+  where: string,
+  name: string,
+  value: unknown,
+  range: { fallback: number; min: number; max: number },
+): number {
+  if (value === undefined) return range.fallback;
+  const { min, max } = range;
+  if (typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max) return value;
+  return refuse(where, name, value, `a whole number from ${min} to ${max}`);
+}
+
+export function refuse(where: string, name: string, value: unknown, expected: string): never {
+  const message = `expected ${expected}`;
+  const shown = typeof value === 'string' ? JSON.stringify(value) : String(value);
+  throw new DroverError('invalid_request', `${where}: ${name}: ${message}, got ${shown}`, {
+    issues: [{ field: name, message, value: shown }],
+  });
+}

@@ -1,0 +1,156 @@
+/**
+ * What a handler is given. Everything but the payload is made when it is first asked for: a job that only
+ * reads its payload pays for nothing else. All members may be taken out by destructuring.
+ */
+import { DroverError, LIMITS, type NewJob } from '@drover/protocol';
+import type { JobDefinition } from '../define-job.js';
+import {
+  checkPayload,
+  definitionOf,
+  type EnqueueOptions,
+  encodeChecked,
+  type JobReference,
+  jobText,
+  type PayloadArguments,
+} from '../encode-job.js';
+import type { LogFields, Logger } from '../logger.js';
+import type { Attempt } from './attempt.js';
+
+/** A line with or without fields of its own; the job's fields are added. */
+export type JobLogMethod = {
+  (message: string): void;
+  (fields: LogFields, message: string): void;
+};
+
+export type JobLog = {
+  readonly debug: JobLogMethod;
+  readonly info: JobLogMethod;
+  readonly warn: JobLogMethod;
+  readonly error: JobLogMethod;
+};
+
+export type EnqueueChild = {
+  <Input>(
+    definition: JobDefinition<Input, unknown, unknown, unknown>,
+    ...rest: PayloadArguments<Input>
+  ): { readonly id: string };
+  (type: string, payload?: unknown, options?: EnqueueOptions): { readonly id: string };
+};
+
+/** What a context needs of its worker. */
+export type ContextServices = {
+  readonly logger: Logger;
+  reportProgress(attempt: Attempt, value: string): void;
+};
+
+export class JobContext<Payload = unknown> {
+  readonly payload: Payload;
+  readonly #attempt: Attempt;
+  readonly #services: ContextServices;
+  #log: JobLog | undefined;
+
+  constructor(payload: Payload, attempt: Attempt, services: ContextServices) {
+    this.payload = payload;
+    this.#attempt = attempt;
+    this.#services = services;
+  }
+
+  /** Aborted when the job is cancelled, out of time, lost to another worker, or the worker must go. */
+  get signal(): AbortSignal {
+    return this.#attempt.signal;
+  }
+
+  get id(): string {
+    return this.#attempt.assignment.id;
+  }
+
+  get type(): string {
+    return this.#attempt.assignment.type;
+  }
+
+  get queue(): string {
+    return this.#attempt.assignment.queue;
+  }
+
+  /** The first is 1. */
+  get attempt(): number {
+    return this.#attempt.assignment.attempt;
+  }
+
+  get maxAttempts(): number {
+    return this.#attempt.assignment.maxAttempts;
+  }
+
+  /** The same over all attempts of this job: give it to services that recognise repeated calls. */
+  get idempotencyKey(): string {
+    return this.#attempt.assignment.id;
+  }
+
+  /** The run this job belongs to; a job that belongs to none is its own. */
+  get runId(): string {
+    return this.#attempt.assignment.id;
+  }
+
+  get log(): JobLog {
+    this.#log ??= jobLog(this.#services.logger, this.#attempt);
+    return this.#log;
+  }
+
+  /** Shows how far the job is. Only the latest value is kept and it is sent a few times a second. */
+  get progress(): (value: unknown) => void {
+    return (value) => {
+      const text = JSON.stringify(value) ?? 'null';
+      if (text.length > LIMITS.progressBytes) {
+        throw new DroverError('invalid_request', `progress: expected up to ${LIMITS.progressBytes} characters of JSON`);
+      }
+      if (!this.#attempt.isSettled) this.#services.reportProgress(this.#attempt, text);
+    };
+  }
+
+  /** Adds a job that becomes real together with this one's success, or not at all. */
+  get enqueue(): EnqueueChild {
+    return (reference: JobReference, payload?: unknown, options?: EnqueueOptions) =>
+      addChild(this.#attempt, reference, payload, options);
+  }
+}
+
+function addChild(
+  attempt: Attempt,
+  reference: JobReference,
+  payload: unknown,
+  options: EnqueueOptions | undefined,
+): { id: string } {
+  if (attempt.isSettled) {
+    throw new DroverError('wrong_state', `job ${attempt.assignment.id} has ended; it can have no more children`);
+  }
+  attempt.children ??= [];
+  if (attempt.children.length >= LIMITS.childrenPerJob) {
+    throw new DroverError('batch_too_large', `a job may have up to ${LIMITS.childrenPerJob} children`);
+  }
+  const definition = definitionOf(reference);
+  const checked = checkPayload(definition, payload);
+  const child = encodeChecked(definition, payload, options);
+  // Parsed from its text: a copy, so that what the handler does to the payload afterwards changes nothing.
+  attempt.children.push(JSON.parse(jobText(child)) as NewJob);
+  if (checked instanceof Promise) awaitCheck(attempt, checked);
+  return { id: child.id };
+}
+
+function awaitCheck(attempt: Attempt, checked: Promise<unknown>): void {
+  // The runner waits for it and fails the attempt; until then nobody listens, which must not end the process.
+  checked.catch(() => {});
+  attempt.checksUnderWay ??= [];
+  attempt.checksUnderWay.push(checked);
+}
+
+function jobLog(logger: Logger, attempt: Attempt): JobLog {
+  const { id, type, queue, attempt: number } = attempt.assignment;
+  const jobFields = { jobId: id, jobType: type, queue, attempt: number };
+  const method =
+    (level: keyof Logger): JobLogMethod =>
+    (first: string | LogFields, message?: string) => {
+      if (typeof first === 'string') logger[level](jobFields, first);
+      else logger[level]({ ...jobFields, ...first }, message ?? '');
+    };
+  return { debug: method('debug'), info: method('info'), warn: method('warn'), error: method('error') };
+}

@@ -1,0 +1,120 @@
+/** A worker's options in two stages: as given, and checked with every default filled in. */
+import { hostname } from 'node:os';
+import {
+  DroverError,
+  type Duration,
+  type Hello,
+  invalidInput,
+  LIMITS,
+  newId,
+  STREAM_VERSION,
+  workerMessageSchema,
+} from '@drover/protocol';
+import type { Logger } from '../logger.js';
+import { stderrLogger } from '../logger.js';
+import { durationOption, integerOption, refuse, refuseUnknownOptions } from '../options.js';
+import { givenToken, serverUrls } from '../server-urls.js';
+import { SDK_VERSION } from '../version.js';
+import type { JobHandler } from './handle.js';
+import { AdaptivePrefetch, fixedPrefetch, type Prefetch } from './prefetch.js';
+
+const DEFAULT_SLOTS = 10;
+const DEFAULT_DRAIN_MS = 30_000;
+
+export type WorkerOptions = {
+  handlers: readonly JobHandler[];
+  /** Base address of a server, or several. Default: `DROVER_URL`, or this machine. */
+  url?: string | readonly string[] | undefined;
+  /** Default: `DROVER_TOKEN`. */
+  token?: string | undefined;
+  /** Handlers that run at once. Default 10. */
+  slots?: number | undefined;
+  /** Default: every queue. */
+  queues?: readonly string[] | undefined;
+  /** Shown to people. Default: `pid@host`. */
+  name?: string | undefined;
+  /** Assignments held beyond the slots. Default: as many as hide the round trip to the server. */
+  prefetch?: 'adaptive' | number | undefined;
+  /** How long `stop()` waits for running jobs before their signals are aborted. Default 30 s. */
+  drainTimeout?: Duration | undefined;
+  /** Any object with pino's methods. Default: warnings and errors as JSON lines on stderr. */
+  logger?: Logger | undefined;
+};
+
+export type ReadyWorkerOptions = {
+  handlers: readonly JobHandler[];
+  urls: readonly string[];
+  token: string | undefined;
+  slots: number;
+  prefetch: Prefetch;
+  drainTimeoutMs: number;
+  logger: Logger;
+  /** Everything of the registration that does not change from one connection to the next. */
+  identity: Omit<Hello, 'window' | 'holds'>;
+};
+
+const OPTION_NAMES = [
+  'handlers',
+  'url',
+  'token',
+  'slots',
+  'queues',
+  'name',
+  'prefetch',
+  'drainTimeout',
+  'logger',
+] as const;
+
+export function readyWorkerOptions(options: WorkerOptions): ReadyWorkerOptions {
+  const where = 'createWorker';
+  refuseUnknownOptions(where, options, OPTION_NAMES);
+  const { handlers, prefetch = 'adaptive' } = options;
+  const slots = integerOption(where, 'slots', options.slots, {
+    fallback: DEFAULT_SLOTS,
+    min: 1,
+    max: LIMITS.workerSlots,
+  });
+  const prefetchRange = { fallback: 0, min: 0, max: LIMITS.prefetch };
+  return {
+    handlers,
+    urls: serverUrls(options.url),
+    token: givenToken(options.token),
+    slots,
+    prefetch:
+      prefetch === 'adaptive'
+        ? new AdaptivePrefetch(slots)
+        : fixedPrefetch(integerOption(where, 'prefetch', prefetch, prefetchRange)),
+    drainTimeoutMs: durationOption(where, 'drainTimeout', options.drainTimeout, DEFAULT_DRAIN_MS),
+    logger: options.logger ?? stderrLogger,
+    identity: identityOf(options, slots, typesOf(handlers)),
+  };
+}
+
+function typesOf(handlers: readonly JobHandler[]): string[] {
+  const types = handlers.map((handler) => handler.definition.type);
+  const repeated = types.find((type, index) => types.indexOf(type) !== index);
+  if (repeated !== undefined) refuse('createWorker', 'handlers', repeated, 'one handler for each job type');
+  return types;
+}
+
+/** Checked here with the protocol's own schema, so that a server has nothing to refuse later. */
+function identityOf(options: WorkerOptions, slots: number, types: string[]): ReadyWorkerOptions['identity'] {
+  const host = hostname();
+  const identity = {
+    kind: 'hello' as const,
+    version: STREAM_VERSION,
+    // Fresh for each worker and kept over its reconnects: a restarted process is another worker.
+    sessionId: newId(),
+    name: options.name ?? `${process.pid}@${host}`.replace(/[^A-Za-z0-9_.:/@-]/g, '_').slice(0, LIMITS.nameLength),
+    host: host.slice(0, LIMITS.nameLength * 2),
+    pid: process.pid,
+    sdk: `node/${SDK_VERSION}`,
+    types,
+    ...(options.queues === undefined ? {} : { queues: [...options.queues] }),
+    slots,
+  };
+  const parsed = workerMessageSchema.safeParse({ ...identity, window: 0, holds: [] });
+  if (parsed.success) return identity;
+  const { message, details } = invalidInput(parsed.error, identity);
+  throw new DroverError('invalid_request', `createWorker: ${message}`, details);
+}

@@ -1,0 +1,161 @@
+/**
+ * From how a handler ended to what is reported of it. Pure: the caller brings the random number.
+ *
+ * The rules, in this order:
+ * 1. A job that is no longer ours (`lost`) has no outcome.
+ * 2. Past its time (`timeout`, `expired`) an attempt has failed, whatever it returned.
+ * 3. A handler that returns has done its work, also after a cancel.
+ * 4. A handler that throws after a cancel was cancelled.
+ * 5. Otherwise the error says what comes next: never again, at its own time, or after the back-off.
+ */
+import {
+  type Assignment,
+  backoffDelayMs,
+  DEFAULT_BACKOFF,
+  DroverError,
+  type Grant,
+  type JobError,
+  LIMITS,
+  type NewJob,
+  type Outcome,
+} from '@drover/protocol';
+import { PermanentError, RetryAfter, Snooze } from '../errors.js';
+import type { StopReason } from './attempt.js';
+
+/** Causes of an error that are shown below its stack. */
+const MAX_CAUSES = 5;
+/** Bytes of UTF-8 one UTF-16 unit can take. */
+const MAX_BYTES_PER_UNIT = 3;
+
+/** What is known of every attempt that has ended. */
+export type Ending = {
+  assignment: Assignment;
+  runMs: number;
+  stopReason: StopReason | undefined;
+  /** In [0, 1), for the jitter of the back-off. */
+  random: number;
+};
+
+/** `mismatch` is what the result's schema said against the value. */
+export type Returned = { value: unknown; mismatch: unknown; children: NewJob[] | undefined };
+
+/** The outcome of a handler that returned; none if the job is no longer ours. */
+export function outcomeOfReturn(ending: Ending, { value, mismatch, children }: Returned): Outcome | undefined {
+  const stopped = outcomeOfStop(ending);
+  if (stopped !== 'as it ended') return stopped;
+  const { assignment, runMs } = ending;
+  const { id, fence } = assignment;
+  if (value instanceof Snooze) return { id, fence, kind: 'snoozed', runMs, inMs: value.delayMs };
+  if (mismatch !== undefined) return failure(assignment, runMs, mismatch, 'invalid_result');
+  const result = value === undefined ? undefined : resultText(value);
+  if (result instanceof Error) return failure(assignment, runMs, result, 'invalid_result');
+  const outcome: Outcome = { id, fence, kind: 'succeeded', runMs };
+  if (result !== undefined) outcome.result = result;
+  if (children !== undefined && children.length > 0) outcome.children = children;
+  return outcome;
+}
+
+/** The outcome of a handler that threw; none if the job is no longer ours. */
+export function outcomeOfError(ending: Ending, error: unknown): Outcome | undefined {
+  const stopped = outcomeOfStop(ending, error);
+  if (stopped !== 'as it ended') return stopped;
+  const { assignment, runMs, stopReason } = ending;
+  const { id, fence } = assignment;
+  if (stopReason === 'cancelled') return { id, fence, kind: 'cancelled', runMs };
+  if (error instanceof Snooze) return { id, fence, kind: 'snoozed', runMs, inMs: error.delayMs };
+  if (error instanceof PermanentError) return failure(assignment, runMs, error, 'permanent');
+  if (error instanceof RetryAfter) return failure(assignment, runMs, error, undefined, error.delayMs);
+  // Told to go and gone: nothing is wrong with the job, so the next worker may start it at once.
+  if (stopReason === 'shutdown') return failure(assignment, runMs, error, 'shutdown', 0);
+  return failure(assignment, runMs, error, undefined, backoffOf(ending));
+}
+
+/** The outcome of an attempt whose payload does not fit; its handler was not called. */
+export function outcomeOfInvalidPayload(assignment: Assignment, runMs: number, error: unknown): Outcome {
+  return failure(assignment, runMs, error, error instanceof DroverError ? 'invalid_payload' : undefined);
+}
+
+/** The failed outcome; without `retryInMs` it is for good. */
+export function failure(
+  { id, fence }: Grant,
+  runMs: number,
+  error: unknown,
+  code: string | undefined,
+  retryInMs?: number,
+): Outcome {
+  const outcome: Outcome = { id, fence, kind: 'failed', runMs, error: describeError(error, code) };
+  if (retryInMs !== undefined) outcome.retryInMs = retryInMs;
+  return outcome;
+}
+
+/** What a stop decides by itself, however the handler ended. */
+function outcomeOfStop(ending: Ending, cause?: unknown): Outcome | undefined | 'as it ended' {
+  const { assignment, runMs, stopReason } = ending;
+  switch (stopReason) {
+    case 'lost':
+      return undefined;
+    case 'expired':
+      return failure(assignment, runMs, new Error('the job expired while it ran', { cause }), 'expired');
+    case 'timeout': {
+      const error = new Error(`the attempt took longer than its timeout of ${assignment.timeoutMs} ms`, { cause });
+      return failure(assignment, runMs, error, 'timeout', backoffOf(ending));
+    }
+    default:
+      return 'as it ended';
+  }
+}
+
+function backoffOf({ assignment, random }: Ending): number {
+  return backoffDelayMs(assignment.backoff ?? DEFAULT_BACKOFF, assignment.attempt, random);
+}
+
+/** The result as JSON text, or the reason why there is none. */
+function resultText(value: unknown): string | undefined | Error {
+  let text: string | undefined;
+  try {
+    text = JSON.stringify(value);
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    return new TypeError(`the result cannot be written as JSON: ${reason}`, { cause });
+  }
+  if (text === undefined || text.length * MAX_BYTES_PER_UNIT <= LIMITS.resultBytes) return text;
+  const bytes = Buffer.byteLength(text);
+  if (bytes <= LIMITS.resultBytes) return text;
+  return new RangeError(`the result is ${bytes} bytes of JSON; the limit is ${LIMITS.resultBytes}`);
+}
+
+export function describeError(error: unknown, code: string | undefined): JobError {
+  const isError = error instanceof Error;
+  const described: JobError = {
+    name: isError ? clean(String(error.name), LIMITS.nameLength) : 'Error',
+    message: clean(isError ? String(error.message) : describeThrown(error), LIMITS.errorMessageLength),
+  };
+  if (isError && error.stack) described.stack = clean(stackWithCauses(error), LIMITS.errorStackLength);
+  if (code !== undefined) described.code = code;
+  return described;
+}
+
+function describeThrown(value: unknown): string {
+  try {
+    return typeof value === 'string' ? value : `thrown: ${JSON.stringify(value) ?? String(value)}`;
+  } catch {
+    // A cycle, a BigInt or a hostile toString: its kind has to do.
+    return `thrown: ${Object.prototype.toString.call(value)}`;
+  }
+}
+
+function stackWithCauses(error: Error): string {
+  let text = String(error.stack);
+  let cause = error.cause;
+  for (let depth = 0; depth < MAX_CAUSES && cause instanceof Error; depth++) {
+    text += `\nCaused by: ${cause.stack ?? String(cause)}`;
+    cause = cause.cause;
+  }
+  return text;
+}
+
+/** PostgreSQL's text holds neither NUL nor half a surrogate pair. */
+function clean(text: string, maxLength: number): string {
+  const cut = text.length > maxLength ? `${text.slice(0, maxLength - 1)}…` : text;
+  return cut.replaceAll('\u0000', '\ufffd').replace(/\p{Surrogate}/gu, '\ufffd');
+}

@@ -1,0 +1,147 @@
+/**
+ * Delivers outcomes. They are gathered over one turn of the event loop and sent as one frame; each is
+ * kept until the server has acknowledged it. Until then it is sent again on every new connection, and
+ * after some beats also on the same one: the server may have lost its database for a while.
+ *
+ * Kept by job id, the newest fence alone: a newer grant of the same job means that the outcome of the
+ * older one has been taken or would change nothing.
+ */
+import { type Grant, LIMITS, type Outcome } from '@drover/protocol';
+import type { Link } from './connection.js';
+import { failure } from './outcome.js';
+
+const OUTCOMES_PER_FRAME = 1000;
+/** Characters of one frame; a character takes up to three bytes, so it stays below the server's limit. */
+const FRAME_LENGTH = 8 * 1024 * 1024;
+/** One outcome with all its children must fit into a frame by itself. */
+const MAX_OUTCOME_LENGTH = Math.floor(LIMITS.frameBytes / 4);
+/** Bytes that may wait in the socket before the next frame is held back. */
+const MAX_BUFFERED_BYTES = 4 * 1024 * 1024;
+
+/** Beats without an acknowledgement after which an outcome is sent again on the same connection. */
+const RESEND_AFTER_BEATS = 3;
+
+/** `sentAtBeat` is -1 while it waits to be sent. */
+type Unacknowledged = { fence: number; text: string; sentAtBeat: number };
+
+export class Reporter {
+  readonly #link: Link;
+  readonly #flushed: () => void;
+  readonly #unacknowledged = new Map<string, Unacknowledged>();
+  #unsent: Unacknowledged[] = [];
+  #beat = 0;
+  #isFlushDue = false;
+  #deliveredListeners: (() => void)[] = [];
+  readonly #sent = () => {
+    if (this.#unsent.length > 0) this.flushSoon();
+  };
+
+  /** `flushed` is called once for each turn in which something was reported. */
+  constructor(link: Link, flushed: () => void) {
+    this.#link = link;
+    this.#flushed = flushed;
+  }
+
+  /** Outcomes that the server has not acknowledged yet. */
+  get size(): number {
+    return this.#unacknowledged.size;
+  }
+
+  has(grant: Grant): boolean {
+    return this.#unacknowledged.get(grant.id)?.fence === grant.fence;
+  }
+
+  grants(): Grant[] {
+    return Array.from(this.#unacknowledged, ([id, { fence }]) => ({ id, fence }));
+  }
+
+  report(outcome: Outcome): void {
+    const entry = { fence: outcome.fence, text: outcomeText(outcome), sentAtBeat: -1 };
+    this.#unacknowledged.set(outcome.id, entry);
+    this.#unsent.push(entry);
+    this.flushSoon();
+  }
+
+  flushSoon(): void {
+    if (this.#isFlushDue) return;
+    this.#isFlushDue = true;
+    setImmediate(() => {
+      this.#isFlushDue = false;
+      this.flush();
+      this.#flushed();
+    });
+  }
+
+  /** Sends what is unsent as far as the socket takes it; the rest follows when it has drained. */
+  flush(): void {
+    if (!this.#link.isReady) {
+      // Everything unacknowledged is sent again after the next welcome.
+      this.#unsent = [];
+      return;
+    }
+    let next = 0;
+    while (next < this.#unsent.length && this.#link.bufferedBytes < MAX_BUFFERED_BYTES) {
+      const { texts, end } = takeFrame(this.#unsent, next, this.#beat);
+      this.#link.send(`{"kind":"outcomes","items":[${texts.join(',')}]}`, this.#sent);
+      next = end;
+    }
+    this.#unsent = next === this.#unsent.length ? [] : this.#unsent.slice(next);
+  }
+
+  /** After each welcome. */
+  resendAll(): void {
+    this.#unsent = [...this.#unacknowledged.values()];
+    for (const entry of this.#unsent) entry.sentAtBeat = -1;
+    this.flush();
+  }
+
+  /** At each beat: what was sent long ago is sent again. */
+  resendOverdue(): void {
+    this.#beat++;
+    for (const entry of this.#unacknowledged.values()) {
+      if (entry.sentAtBeat === -1 || this.#beat - entry.sentAtBeat < RESEND_AFTER_BEATS) continue;
+      entry.sentAtBeat = -1;
+      this.#unsent.push(entry);
+    }
+    this.flush();
+  }
+
+  /** The server has it, or wants to hear no more of it. */
+  forget(grant: Grant): void {
+    if (!this.has(grant)) return;
+    this.#unacknowledged.delete(grant.id);
+    if (this.#unacknowledged.size === 0) for (const listener of this.#deliveredListeners.splice(0)) listener();
+  }
+
+  /** Resolves when everything reported has been acknowledged. */
+  whenDelivered(): Promise<void> {
+    if (this.#unacknowledged.size === 0) return Promise.resolve();
+    return new Promise((resolve) => this.#deliveredListeners.push(resolve));
+  }
+}
+
+function outcomeText(outcome: Outcome): string {
+  const text = JSON.stringify(outcome);
+  if (text.length <= MAX_OUTCOME_LENGTH) return text;
+  const { id, fence } = outcome;
+  const runMs = 'runMs' in outcome ? outcome.runMs : 0;
+  const error = new RangeError(
+    `the outcome with its children is ${text.length} characters; the limit is ${MAX_OUTCOME_LENGTH}`,
+  );
+  return JSON.stringify(failure({ id, fence }, runMs, error, 'invalid_result'));
+}
+
+function takeFrame(entries: readonly Unacknowledged[], start: number, beat: number): { texts: string[]; end: number } {
+  const texts: string[] = [];
+  let length = 0;
+  let end = start;
+  for (; end < entries.length && texts.length < OUTCOMES_PER_FRAME; end++) {
+    const entry = entries[end] as Unacknowledged;
+    const { text } = entry;
+    if (texts.length > 0 && length + text.length > FRAME_LENGTH) break;
+    entry.sentAtBeat = beat;
+    texts.push(text);
+    length += text.length;
+  }
+  return { texts, end };
+}

@@ -1,0 +1,49 @@
+/** Runs a worker as a process: until a signal asks it to go, and not a moment longer. */
+import { constants } from 'node:os';
+import type { Worker } from './worker.js';
+
+const SIGNALS = ['SIGTERM', 'SIGINT'] as const;
+
+/**
+ * Starts the worker and resolves when it has stopped. The first SIGTERM or SIGINT drains it; a second one
+ * ends the process at once.
+ */
+export async function runWorker(worker: Worker): Promise<void> {
+  const asked = new AbortController();
+  const onSignal = (signal: (typeof SIGNALS)[number]) => {
+    if (asked.signal.aborted) process.exit(128 + constants.signals[signal]);
+    asked.abort();
+  };
+  for (const signal of SIGNALS) process.on(signal, onSignal);
+  try {
+    await startUnlessAsked(worker, asked.signal);
+    if (!asked.signal.aborted) await untilAskedOrStopped(worker, asked.signal);
+    // A handler that will not end must end with its process: another worker will be given its job.
+    if (!(await worker.stop())) process.exit(1);
+  } finally {
+    for (const signal of SIGNALS) process.off(signal, onSignal);
+  }
+}
+
+async function startUnlessAsked(worker: Worker, signal: AbortSignal): Promise<void> {
+  try {
+    await worker.start({ signal });
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  }
+}
+
+function untilAskedOrStopped(worker: Worker, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const onState = (state: string) => {
+      if (state === 'draining' || state === 'stopped') done();
+    };
+    const done = () => {
+      worker.off('state', onState);
+      resolve();
+    };
+    worker.on('state', onState);
+    signal.addEventListener('abort', done, { once: true });
+    onState(worker.state);
+  });
+}

@@ -1,0 +1,131 @@
+/**
+ * Runs one attempt: payload checked, handler called, time limit kept, outcome made. The no-op path is
+ * the hot one; a timer, a signal or a logger exists only for the attempt that needs it.
+ *
+ * What always holds: an outcome is made only after the handler has settled. A handler that ignores its
+ * signal keeps its slot and its job; reporting it earlier would let two attempts overlap.
+ */
+import type { Outcome } from '@drover/protocol';
+import { Snooze, TimeoutError } from '../errors.js';
+import type { Logger } from '../logger.js';
+import { MAX_TIMER_MS } from '../options.js';
+import { validate } from '../standard-schema.js';
+import type { Attempt } from './attempt.js';
+import type { JobHandler } from './handle.js';
+import { type ContextServices, JobContext } from './job-context.js';
+import { type Ending, outcomeOfError, outcomeOfInvalidPayload, outcomeOfReturn } from './outcome.js';
+
+/** A handler that has not settled this long after its time limit is worth a warning. */
+const OVERDUE_MS = 5000;
+const MICROSECONDS = 1000;
+
+export type RunnerOptions = {
+  handlers: readonly JobHandler[];
+  services: ContextServices;
+  logger: Logger;
+  now?: () => number;
+  random?: () => number;
+};
+
+export class Runner {
+  readonly #handlers: ReadonlyMap<string, JobHandler>;
+  readonly #services: ContextServices;
+  readonly #logger: Logger;
+  readonly #now: () => number;
+  readonly #random: () => number;
+
+  constructor(options: RunnerOptions) {
+    this.#handlers = new Map(options.handlers.map((handler) => [handler.definition.type, handler]));
+    this.#services = options.services;
+    this.#logger = options.logger;
+    this.#now = options.now ?? (() => performance.now());
+    this.#random = options.random ?? Math.random;
+  }
+
+  /** Never rejects. No outcome means that the job is no longer ours to report. */
+  async run(attempt: Attempt): Promise<Outcome | undefined> {
+    const { assignment } = attempt;
+    const handler = this.#handlers.get(assignment.type);
+    if (handler === undefined) return { id: assignment.id, fence: assignment.fence, kind: 'released' };
+    const startedAt = this.#now();
+    const clock = assignment.timeoutMs === null ? undefined : this.#limitTime(attempt, assignment.timeoutMs);
+    try {
+      const checked = this.#checkPayload(handler, attempt);
+      const context = checked instanceof Promise ? await checked : checked;
+      if (!(context instanceof JobContext)) {
+        return outcomeOfInvalidPayload(assignment, this.#since(startedAt), context.mismatch);
+      }
+      const value = await handler.run(context);
+      if (attempt.checksUnderWay !== undefined) await Promise.all(attempt.checksUnderWay);
+      const mismatch = handler.definition.result === undefined ? undefined : await checkResult(handler, value);
+      return outcomeOfReturn(this.#ending(attempt, startedAt), { value, mismatch, children: attempt.children });
+    } catch (error) {
+      return outcomeOfError(this.#ending(attempt, startedAt), error);
+    } finally {
+      attempt.isSettled = true;
+      if (clock !== undefined) clock.stop();
+    }
+  }
+
+  #checkPayload(handler: JobHandler, attempt: Attempt): Checked | Promise<Checked> {
+    const { payload } = attempt.assignment;
+    const schema = handler.definition.payload;
+    if (schema === undefined) return new JobContext(payload, attempt, this.#services);
+    try {
+      const output = validate(schema, payload, 'payload');
+      if (!(output instanceof Promise)) return new JobContext(output, attempt, this.#services);
+      return output.then(
+        (value) => new JobContext(value, attempt, this.#services),
+        (mismatch: unknown) => ({ mismatch }),
+      );
+    } catch (mismatch) {
+      return { mismatch };
+    }
+  }
+
+  /** Aborts the attempt's signal when its time is over. */
+  #limitTime(attempt: Attempt, timeoutMs: number): { stop(): void } {
+    let leftMs = timeoutMs;
+    let timer: NodeJS.Timeout;
+    const arm = () => {
+      // A limit of more than 24 days is counted in parts.
+      const partMs = Math.min(leftMs, MAX_TIMER_MS);
+      leftMs -= partMs;
+      timer = setTimeout(leftMs > 0 ? arm : expire, partMs);
+    };
+    const expire = () => {
+      attempt.interrupt('timeout', new TimeoutError(`the attempt took longer than its timeout of ${timeoutMs} ms`));
+      timer = setTimeout(warn, OVERDUE_MS);
+    };
+    const warn = () => {
+      const { id, type } = attempt.assignment;
+      const fields = { jobId: id, jobType: type, timeoutMs };
+      this.#logger.warn(fields, 'the handler goes on after its timeout; it holds its slot until it stops');
+    };
+    arm();
+    return { stop: () => clearTimeout(timer) };
+  }
+
+  #ending(attempt: Attempt, startedAt: number): Ending {
+    const { assignment, stopReason } = attempt;
+    return { assignment, runMs: this.#since(startedAt), stopReason, random: this.#random() };
+  }
+
+  #since(startedAt: number): number {
+    return Math.round((this.#now() - startedAt) * MICROSECONDS) / MICROSECONDS;
+  }
+}
+
+type Checked = JobContext<unknown> | { mismatch: unknown };
+
+/** What is wrong with a result, if anything. The result itself is sent as the handler gave it. */
+async function checkResult(handler: JobHandler, value: unknown): Promise<unknown> {
+  const schema = handler.definition.result;
+  if (schema === undefined || value instanceof Snooze) return undefined;
+  try {
+    await validate(schema, value, 'result');
+    return undefined;
+  } catch (error) {
+    return error;
+  }
+}

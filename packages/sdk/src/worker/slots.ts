@@ -1,0 +1,208 @@
+/**
+ * The jobs a worker holds: those that wait, in the order of their arrival, and those that run, at most one
+ * for each slot.
+ *
+ * What always holds: two grants of the same job never run here at once. A newer one that arrives while an
+ * older one still runs (the worker was cut off, the job was granted again) waits for the older to settle.
+ */
+import type { Assignment, Grant, Outcome } from '@drover/protocol';
+import { Attempt, InterruptedError, type StopReason } from './attempt.js';
+
+/** Handlers that never wait would keep the event loop to themselves; after this long, others get a turn. */
+const MAX_TURN_MS = 10;
+/** Places of the waiting line that may lie used up before it is cut. */
+const MAX_USED_UP = 4096;
+
+export type SlotsOptions = {
+  slots: number;
+  run: (attempt: Attempt) => Promise<Outcome | undefined>;
+  /** An attempt has ended, with its outcome if there is one to report. */
+  settled: (outcome: Outcome | undefined) => void;
+};
+
+export type CancelReason = 'cancelled' | 'expired' | 'lost';
+
+const STOP_MESSAGES: Readonly<Record<Exclude<StopReason, 'timeout'>, string>> = {
+  cancelled: 'the job was cancelled',
+  expired: 'the job has expired',
+  lost: 'the job no longer belongs to this worker',
+  shutdown: 'the worker is stopping',
+};
+
+export class Slots {
+  readonly #options: SlotsOptions;
+  /** By job id: waiting and running. */
+  readonly #held = new Map<string, Attempt>();
+  #waiting: Attempt[] = [];
+  /** Where the first waiting one is; what lies before it is used up and cut off now and then. */
+  #first = 0;
+  #running = 0;
+  /** Attempts started since the worker began; whoever watches for a standstill compares it. */
+  #started = 0;
+  #turnStartedAt: number | undefined;
+  #idleListeners: (() => void)[] = [];
+
+  constructor(options: SlotsOptions) {
+    this.#options = options;
+  }
+
+  get running(): number {
+    return this.#running;
+  }
+
+  get waiting(): number {
+    return this.#waiting.length - this.#first;
+  }
+
+  get started(): number {
+    return this.#started;
+  }
+
+  get held(): number {
+    return this.#held.size;
+  }
+
+  grants(): Grant[] {
+    const grants: Grant[] = [];
+    for (const { assignment, successor } of this.#held.values()) {
+      grants.push({ id: assignment.id, fence: assignment.fence });
+      if (successor) grants.push({ id: successor.id, fence: successor.fence });
+    }
+    return grants;
+  }
+
+  accept(assignments: readonly Assignment[]): void {
+    for (const assignment of assignments) {
+      const earlier = this.#held.get(assignment.id);
+      if (earlier === undefined) this.#enqueue(assignment);
+      else this.#follow(earlier, assignment);
+    }
+    this.#fill();
+  }
+
+  /** Stops one job; answers the outcome of one that had not started. */
+  cancel(grant: Grant, reason: CancelReason): Outcome | undefined {
+    const attempt = this.#held.get(grant.id);
+    if (attempt?.successor?.fence === grant.fence) {
+      attempt.successor = undefined;
+      return outcomeUnstarted(grant, reason);
+    }
+    if (attempt?.assignment.fence !== grant.fence) return undefined;
+    if (attempt.isStarted) {
+      attempt.interrupt(reason, new InterruptedError(reason, STOP_MESSAGES[reason]));
+      return undefined;
+    }
+    this.#remove(attempt);
+    return outcomeUnstarted(grant, reason);
+  }
+
+  /** Takes out everything that has not started; answers it as handed back. */
+  handBack(): Outcome[] {
+    const outcomes: Outcome[] = [];
+    for (const attempt of this.#waiting.slice(this.#first)) {
+      this.#held.delete(attempt.assignment.id);
+      outcomes.push({ id: attempt.assignment.id, fence: attempt.assignment.fence, kind: 'released' });
+    }
+    this.#waiting = [];
+    this.#first = 0;
+    for (const attempt of this.#held.values()) {
+      if (attempt.successor === undefined) continue;
+      outcomes.push({ id: attempt.successor.id, fence: attempt.successor.fence, kind: 'released' });
+      attempt.successor = undefined;
+    }
+    return outcomes;
+  }
+
+  /** Tells every running handler that the worker must go. */
+  interruptAll(): void {
+    for (const attempt of this.#held.values()) {
+      attempt.interrupt('shutdown', new InterruptedError('shutdown', STOP_MESSAGES.shutdown));
+    }
+  }
+
+  /** Resolves when no handler runs. */
+  whenIdle(): Promise<void> {
+    if (this.#running === 0) return Promise.resolve();
+    return new Promise((resolve) => this.#idleListeners.push(resolve));
+  }
+
+  #enqueue(assignment: Assignment): void {
+    const attempt = new Attempt(assignment);
+    this.#held.set(assignment.id, attempt);
+    this.#waiting.push(attempt);
+  }
+
+  /** A grant of a job that is held already: the same again, an older one, or a newer one. */
+  #follow(earlier: Attempt, assignment: Assignment): void {
+    const known = earlier.successor ?? earlier.assignment;
+    if (assignment.fence <= known.fence) return;
+    if (earlier.isStarted) {
+      earlier.interrupt('lost', new InterruptedError('lost', STOP_MESSAGES.lost));
+      earlier.successor = assignment;
+      return;
+    }
+    this.#remove(earlier);
+    this.#enqueue(assignment);
+  }
+
+  #remove(attempt: Attempt): void {
+    this.#held.delete(attempt.assignment.id);
+    this.#waiting = this.#waiting.slice(this.#first).filter((other) => other !== attempt);
+    this.#first = 0;
+  }
+
+  #fill(): void {
+    while (this.#running < this.#options.slots && this.waiting > 0) {
+      if (this.#isTurnOver()) return;
+      void this.#occupy(this.#takeFirst());
+    }
+  }
+
+  #takeFirst(): Attempt {
+    const attempt = this.#waiting[this.#first++] as Attempt;
+    if (this.#first === this.#waiting.length || this.#first >= MAX_USED_UP) {
+      this.#waiting = this.#waiting.slice(this.#first);
+      this.#first = 0;
+    }
+    return attempt;
+  }
+
+  /** Whether this turn of the event loop has taken long enough; if so, `#fill` goes on in the next one. */
+  #isTurnOver(): boolean {
+    const now = performance.now();
+    if (this.#turnStartedAt === undefined) {
+      this.#turnStartedAt = now;
+      setImmediate(() => {
+        this.#turnStartedAt = undefined;
+        this.#fill();
+      });
+    }
+    return now - this.#turnStartedAt > MAX_TURN_MS;
+  }
+
+  async #occupy(attempt: Attempt): Promise<void> {
+    this.#running++;
+    this.#started++;
+    attempt.isStarted = true;
+    const outcome = await this.#options.run(attempt);
+    this.#running--;
+    this.#held.delete(attempt.assignment.id);
+    if (attempt.successor !== undefined) this.#enqueue(attempt.successor);
+    this.#options.settled(outcome);
+    this.#fill();
+    if (this.#running === 0) for (const listener of this.#idleListeners.splice(0)) listener();
+  }
+}
+
+function outcomeUnstarted({ id, fence }: Grant, reason: CancelReason): Outcome | undefined {
+  switch (reason) {
+    case 'lost':
+      return undefined;
+    case 'cancelled':
+      return { id, fence, kind: 'cancelled', runMs: 0 };
+    case 'expired': {
+      const error = { name: 'Error', message: 'the job expired before it started', code: 'expired' };
+      return { id, fence, kind: 'failed', runMs: 0, error };
+    }
+  }
+}

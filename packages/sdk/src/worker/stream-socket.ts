@@ -1,0 +1,161 @@
+/**
+ * One WebSocket to one server, from its handshake to its end: says hello, waits for the welcome, and
+ * turns every way a server can say no into one error.
+ *
+ * What always holds: `ended` resolves exactly once, and no event comes after it. `isReady` only between
+ * the welcome and the first sign of the end.
+ */
+import type { IncomingMessage } from 'node:http';
+import { DroverError, type Hello, isErrorCode, LIMITS, type ServerMessage, STREAM_PATH } from '@drover/protocol';
+import { type RawData, WebSocket } from 'ws';
+import { serverError } from '../client/requester.js';
+
+/** For the TCP and WebSocket handshakes. */
+const HANDSHAKE_MS = 10_000;
+/** From the start of the handshake to the answer to `hello`. */
+const WELCOME_MS = 20_000;
+/** For the other side to answer a close before the socket is torn down. */
+const CLOSE_MS = 1000;
+/** Characters that are read of the body of a refusal. */
+const MAX_REFUSAL_LENGTH = 64 * 1024;
+const SHOWN_FRAME_LENGTH = 200;
+
+export type Welcome = Extract<ServerMessage, { kind: 'welcome' }>;
+export type LaterMessage = Exclude<ServerMessage, { kind: 'welcome' | 'refused' }>;
+
+export type StreamEvents = {
+  /** Asked when the socket is open. */
+  hello: () => Hello;
+  welcome: (message: Welcome) => void;
+  message: (message: LaterMessage) => void;
+};
+
+/** How it ended: `refusal` if the server answered, but not with a welcome. */
+export type StreamEnd = { stoodMs: number; reason: string; refusal: DroverError | undefined };
+
+export class StreamSocket {
+  readonly url: string;
+  readonly ended: Promise<StreamEnd>;
+  readonly #socket: WebSocket;
+  readonly #events: StreamEvents;
+  readonly #welcomeTimer: NodeJS.Timeout;
+  #closeTimer: NodeJS.Timeout | undefined;
+  #welcomedAt: number | undefined;
+  #refusal: DroverError | undefined;
+  #reason: string | undefined;
+
+  constructor(url: string, token: string | undefined, events: StreamEvents) {
+    this.url = url;
+    this.#events = events;
+    const socket = new WebSocket(`${url.replace(/^http/, 'ws')}${STREAM_PATH}`, {
+      perMessageDeflate: false,
+      maxPayload: LIMITS.frameBytes,
+      handshakeTimeout: HANDSHAKE_MS,
+      // What a server sends is JSON that it has just made; checking it again costs CPU for each job.
+      skipUTF8Validation: true,
+      headers: token === undefined ? {} : { authorization: `Bearer ${token}` },
+    });
+    this.#socket = socket;
+    this.#welcomeTimer = setTimeout(() => this.#fail('the server did not answer to hello'), WELCOME_MS);
+    socket.on('open', () => socket.send(JSON.stringify(events.hello())));
+    socket.on('message', (data) => this.#receive(data));
+    socket.on('unexpected-response', (_request, response) => this.#readRefusal(response));
+    socket.on('error', (error) => {
+      this.#reason ??= error.message || error.name;
+    });
+    this.ended = new Promise((resolve) => {
+      socket.on('close', (code) => resolve(this.#end(code)));
+    });
+  }
+
+  get isReady(): boolean {
+    return this.#welcomedAt !== undefined && this.#socket.readyState === WebSocket.OPEN;
+  }
+
+  get bufferedBytes(): number {
+    return this.#socket.bufferedAmount;
+  }
+
+  /** Lost without a word if the connection is; whoever needs to know waits for an answer. */
+  send(text: string, sent?: () => void): void {
+    if (this.isReady) this.#socket.send(text, () => sent?.());
+  }
+
+  /** Sends what is buffered, then closes. */
+  close(): void {
+    this.#socket.close();
+    this.#closeTimer ??= setTimeout(() => this.#socket.terminate(), CLOSE_MS);
+  }
+
+  /** Tears the socket down without a handshake. */
+  terminate(): void {
+    this.#socket.terminate();
+  }
+
+  #receive(data: RawData): void {
+    const message = parseFrame(data);
+    if (message === undefined) {
+      this.#fail(`the server sent a frame that is not of the protocol: ${String(data).slice(0, SHOWN_FRAME_LENGTH)}`);
+    } else if (message.kind === 'refused') {
+      this.#refuse(new DroverError(isErrorCode(message.code) ? message.code : 'internal', message.message));
+    } else if (message.kind === 'welcome') {
+      clearTimeout(this.#welcomeTimer);
+      this.#welcomedAt = performance.now();
+      this.#events.welcome(message);
+    } else if (this.#welcomedAt !== undefined) {
+      this.#events.message(message);
+    }
+  }
+
+  /** The server refused the handshake; why is in the body of its answer. */
+  #readRefusal(response: IncomingMessage): void {
+    let text = '';
+    response.setEncoding('utf8');
+    response.on('data', (part: string) => {
+      if (text.length < MAX_REFUSAL_LENGTH) text += part;
+    });
+    response.on('error', () => this.#socket.terminate());
+    response.on('end', () => {
+      const unnamed = `the server answered the handshake with status ${response.statusCode}`;
+      this.#refuse(serverError(text) ?? new DroverError(codeOf(response.statusCode), unnamed));
+    });
+  }
+
+  #refuse(error: DroverError): void {
+    this.#refusal ??= error;
+    this.close();
+  }
+
+  #fail(reason: string): void {
+    this.#reason ??= reason;
+    this.#socket.terminate();
+  }
+
+  #end(code: number): StreamEnd {
+    clearTimeout(this.#welcomeTimer);
+    clearTimeout(this.#closeTimer);
+    const stoodMs = this.#welcomedAt === undefined ? 0 : performance.now() - this.#welcomedAt;
+    const reason = this.#refusal?.message ?? this.#reason ?? `closed with code ${code}`;
+    return { stoodMs, reason, refusal: this.#refusal };
+  }
+}
+
+function codeOf(status: number | undefined): 'unauthenticated' | 'forbidden' | 'not_found' | 'internal' {
+  if (status === 401) return 'unauthenticated';
+  if (status === 403) return 'forbidden';
+  return status === 404 ? 'not_found' : 'internal';
+}
+
+/** The frame, if it looks like one. The server is trusted with the rest: a schema would cost CPU for each job. */
+function parseFrame(data: RawData): ServerMessage | undefined {
+  try {
+    const message = JSON.parse(String(data)) as { kind?: unknown; jobs?: unknown; items?: unknown } | null;
+    if (typeof message?.kind !== 'string') return undefined;
+    if (message.kind === 'assign' && !Array.isArray(message.jobs)) return undefined;
+    if ((message.kind === 'ack' || message.kind === 'cancel') && !Array.isArray(message.items)) return undefined;
+    return message as ServerMessage;
+  } catch {
+    // Not JSON: the caller ends the connection and says so.
+    return undefined;
+  }
+}

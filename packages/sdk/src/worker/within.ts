@@ -1,0 +1,14 @@
+/** Whether a promise settles in time. The timer is gone afterwards either way. */
+import { MAX_TIMER_MS } from '../options.js';
+
+export async function within(promise: Promise<unknown>, ms: number): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<boolean>((resolve) => {
+    timer = setTimeout(resolve, Math.min(ms, MAX_TIMER_MS), false);
+  });
+  try {
+    return await Promise.race([promise.then(() => true), late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

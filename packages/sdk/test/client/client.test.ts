@@ -1,0 +1,198 @@
+import { LIMITS } from '@drover/protocol';
+import { afterEach, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import {
+  type Client,
+  type ClientOptions,
+  createClient,
+  defineJob,
+  JobCancelledError,
+  JobFailedError,
+  TimeoutError,
+} from '../../src/index.js';
+import { type Answer, type Asked, acceptJobs, type HttpPeer, startHttpPeer } from '../support/http-peer.js';
+
+const closers: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close();
+});
+
+async function peer(answer: (asked: Asked) => Answer | Promise<Answer>): Promise<HttpPeer> {
+  const started = await startHttpPeer(answer);
+  closers.push(() => started.close());
+  return started;
+}
+
+function clientOf(options: ClientOptions): Client {
+  const client = createClient({ token: 'secret', ...options });
+  closers.push(() => client.close());
+  return client;
+}
+
+const greet = defineJob({
+  type: 'greet',
+  queue: 'people',
+  payload: z.object({ at: z.string().transform((text) => new Date(text)) }),
+  result: z.object({ greeting: z.string() }),
+});
+
+describe('enqueue', () => {
+  it('sends one job with its defaults, its token and the payload as it was given', async () => {
+    const server = await peer(acceptJobs);
+    const handle = await clientOf({ url: server.url }).enqueue(greet, { at: '2030-01-01' });
+    expect(handle).toMatchObject({ created: true, type: 'greet' });
+    expect(server.asked).toEqual([
+      {
+        method: 'POST',
+        path: '/api/v1/jobs',
+        body: { id: handle.id, type: 'greet', queue: 'people', payload: { at: '2030-01-01' } },
+        token: 'Bearer secret',
+      },
+    ]);
+  });
+
+  it('sends options in their parsed form over the defaults', async () => {
+    const server = await peer(acceptJobs);
+    const options = { queue: 'vip', delay: '2m', priority: undefined } as const;
+    await clientOf({ url: server.url }).enqueue(greet, { at: 'now' }, options);
+    expect(server.asked[0]?.body).toMatchObject({ type: 'greet', queue: 'vip', delay: 120_000 });
+  });
+
+  it('sends calls of one turn as one batch', async () => {
+    const server = await peer(acceptJobs);
+    const client = clientOf({ url: server.url });
+    const handles = await Promise.all([1, 2, 3].map((n) => client.enqueue('bare', n)));
+    expect(server.asked.map(({ path }) => path)).toEqual(['/api/v1/jobs/batch']);
+    expect((server.asked[0]?.body as { jobs: { id: string }[] }).jobs.map(({ id }) => id)).toEqual(
+      handles.map(({ id }) => id),
+    );
+  });
+
+  it('refuses a payload that does not fit, before anything is sent', async () => {
+    const server = await peer(acceptJobs);
+    const client = clientOf({ url: server.url });
+    await expect(client.enqueue(greet, { at: 5 } as never)).rejects.toMatchObject({
+      code: 'invalid_request',
+      message: expect.stringMatching(/^payload\.at: .*got 5$/),
+    });
+    await expect(client.enqueue('bare', 1, { prioriti: 1 } as never)).rejects.toThrow('did you mean "priority"?');
+    await expect(client.enqueue('bare', 1n)).rejects.toThrow(/^payload: expected a value that JSON can hold/);
+    await expect(client.enqueue('bare', 1, { delay: 'soon' as never })).rejects.toThrow(/delay: expected a duration/);
+    expect(server.asked).toEqual([]);
+  });
+
+  it('repeats the same job on the next server when one hangs up', async () => {
+    const bad = await peer(() => 'hang up');
+    const good = await peer(acceptJobs);
+    const client = clientOf({ url: `${bad.url}, ${good.url}` });
+    const handle = await client.enqueue('bare', 1);
+    expect(bad.asked[0]?.body).toMatchObject({ id: handle.id });
+    expect(good.asked[0]?.body).toMatchObject({ id: handle.id });
+    await client.enqueue('bare', 2);
+    expect(bad.asked).toHaveLength(1);
+  });
+
+  it('waits as long as an overloaded server asks and tries again', async () => {
+    let tries = 0;
+    const overloaded = { error: { code: 'overloaded', message: 'later' } };
+    const server = await peer((asked) =>
+      ++tries === 1 ? { status: 429, body: overloaded, headers: { 'retry-after': '0' } } : acceptJobs(asked),
+    );
+    await clientOf({ url: server.url }).enqueue('bare', 1);
+    expect(tries).toBe(2);
+  });
+
+  it("throws the server's error when repeating cannot help", async () => {
+    const server = await peer(() => ({ status: 401, body: { error: { code: 'unauthenticated', message: 'who?' } } }));
+    await expect(clientOf({ url: server.url }).enqueue('bare')).rejects.toMatchObject({
+      name: 'DroverError',
+      code: 'unauthenticated',
+      message: 'who?',
+    });
+    expect(server.asked).toHaveLength(1);
+  });
+
+  it('says which server did not answer when the tries are used up', async () => {
+    const server = await peer(() => 'hang up');
+    const client = clientOf({ url: server.url, retries: 1 });
+    await expect(client.enqueue('bare')).rejects.toMatchObject({
+      name: 'ConnectionError',
+      message: expect.stringContaining(server.url),
+    });
+    expect(server.asked).toHaveLength(2);
+  });
+});
+
+describe('enqueueMany', () => {
+  it('splits over the limit of one request and keeps the order', async () => {
+    const server = await peer(acceptJobs);
+    const payloads = Array.from({ length: LIMITS.batchJobs + 1 }, (_, n) => n);
+    const handles = await clientOf({ url: server.url }).enqueueMany('bare', payloads);
+    expect(server.asked.map(({ path }) => path)).toEqual(['/api/v1/jobs/batch', '/api/v1/jobs']);
+    expect(handles).toHaveLength(payloads.length);
+    expect(server.asked[1]?.body).toMatchObject({ id: handles.at(-1)?.id, payload: LIMITS.batchJobs });
+  });
+
+  it('takes jobs of different types with options of their own', async () => {
+    const server = await peer(acceptJobs);
+    await clientOf({ url: server.url }).enqueueMany([
+      { job: greet, payload: { at: 'now' } },
+      { job: 'bare', payload: 1, options: { priority: 7 } },
+    ]);
+    expect(server.asked[0]?.body).toMatchObject({ jobs: [{ type: 'greet' }, { type: 'bare', priority: 7 }] });
+  });
+});
+
+describe('result', () => {
+  const id = '01890000-0000-7000-8000-000000000000';
+  const answered = (body: object): Answer => ({ status: 200, body: { id, result: null, error: null, ...body } });
+
+  it('polls until the job has ended and checks the result', async () => {
+    let polls = 0;
+    const server = await peer((asked) => {
+      if (asked.method === 'POST') return acceptJobs(asked);
+      if (++polls === 1) return answered({ state: 'running', finished: false });
+      return answered({ state: 'succeeded', finished: true, result: { greeting: 'hi' } });
+    });
+    const client = clientOf({ url: server.url });
+    const handle = await client.enqueue(greet, { at: 'now' });
+    const result: { greeting: string } = await client.result(handle);
+    expect(result).toEqual({ greeting: 'hi' });
+    expect(server.asked[1]?.path).toBe(`/api/v1/jobs/${handle.id}/result?wait=30000ms`);
+  });
+
+  it('throws what became of a job that did not succeed', async () => {
+    const error = { name: 'Error', message: 'broken' };
+    const failed = await peer(() => answered({ state: 'failed', finished: true, error }));
+    const failure = await clientOf({ url: failed.url })
+      .result(id)
+      .catch((reason: unknown) => reason);
+    expect(failure).toBeInstanceOf(JobFailedError);
+    expect(failure).toMatchObject({ error, message: `job ${id} failed: broken` });
+    const cancelled = await peer(() => answered({ state: 'cancelled', finished: true }));
+    await expect(clientOf({ url: cancelled.url }).result(id)).rejects.toBeInstanceOf(JobCancelledError);
+  });
+
+  it('gives up the wait, not the job, when its time is over', async () => {
+    const server = await peer(() => answered({ state: 'ready', finished: false }));
+    const waiting = clientOf({ url: server.url }).result(id, { timeout: 20 });
+    await expect(waiting).rejects.toBeInstanceOf(TimeoutError);
+  });
+});
+
+describe('list', () => {
+  it('follows the cursor over all pages', async () => {
+    const server = await peer(({ path }) =>
+      path.includes('cursor=next')
+        ? { status: 200, body: { items: [{ id: 'b' }], nextCursor: null } }
+        : { status: 200, body: { items: [{ id: 'a' }], nextCursor: 'next' } },
+    );
+    const ids: string[] = [];
+    const filter = { state: ['failed', 'cancelled'], createdAfter: new Date(0) } as const;
+    for await (const job of clientOf({ url: server.url }).listAll(filter)) ids.push(job.id);
+    expect(ids).toEqual(['a', 'b']);
+    expect(server.asked[0]?.path).toBe(
+      '/api/v1/jobs?state=failed%2Ccancelled&createdAfter=1970-01-01T00%3A00%3A00.000Z',
+    );
+  });
+});

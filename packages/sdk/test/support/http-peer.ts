@@ -1,0 +1,55 @@
+/** A scripted HTTP server on a real socket, for what the client must do whatever a server answers. */
+import { createServer, type IncomingMessage } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+export type Asked = { method: string; path: string; body: unknown; token: string | undefined };
+export type Answer = { status: number; body: unknown; headers?: Record<string, string> } | 'hang up';
+
+export type HttpPeer = { url: string; asked: Asked[]; close(): Promise<void> };
+
+export async function startHttpPeer(answer: (asked: Asked) => Answer | Promise<Answer>): Promise<HttpPeer> {
+  const asked: Asked[] = [];
+  const server = createServer(async (request, response) => {
+    const question = await read(request);
+    asked.push(question);
+    const reply = await answer(question);
+    if (reply === 'hang up') {
+      request.socket.destroy();
+      return;
+    }
+    response.writeHead(reply.status, { 'content-type': 'application/json', ...reply.headers });
+    response.end(JSON.stringify(reply.body));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${port}`,
+    asked,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
+
+async function read(request: IncomingMessage): Promise<Asked> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of request) chunks.push(chunk as Buffer);
+  const text = Buffer.concat(chunks).toString();
+  return {
+    method: request.method ?? '',
+    path: request.url ?? '',
+    body: text === '' ? undefined : (JSON.parse(text) as unknown),
+    token: request.headers.authorization,
+  };
+}
+
+type SentJob = { id: string };
+
+/** Answers enqueues as a server does that accepts everything. */
+export function acceptJobs({ body }: Asked): Answer {
+  const { jobs, id } = body as { jobs?: SentJob[]; id?: string };
+  if (jobs === undefined) return { status: 201, body: { id, created: true } };
+  return { status: 201, body: { items: jobs.map((job) => ({ id: job.id, created: true })) } };
+}

@@ -1,0 +1,143 @@
+/** The server's side of the worker stream, scripted by a test over a real socket. */
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import {
+  type Assignment,
+  newId,
+  type Outcome,
+  type ServerMessage,
+  STREAM_PATH,
+  STREAM_VERSION,
+  type WorkerMessage,
+  workerMessageSchema,
+} from '@drover/protocol';
+import { type WebSocket, WebSocketServer } from 'ws';
+
+type Kind = WorkerMessage['kind'];
+type MessageOf<K extends Kind> = Extract<WorkerMessage, { kind: K }>;
+
+/** One connection of the worker. Frames are checked with the protocol's schema and wait to be taken. */
+export class PeerConnection {
+  readonly closed: Promise<void>;
+  readonly #socket: WebSocket;
+  readonly #frames: WorkerMessage[] = [];
+  #wake: () => void = () => {};
+
+  constructor(socket: WebSocket) {
+    this.#socket = socket;
+    socket.on('message', (data) => {
+      this.#frames.push(workerMessageSchema.parse(JSON.parse(String(data))));
+      this.#wake();
+    });
+    this.closed = new Promise((resolve) => socket.on('close', () => resolve()));
+  }
+
+  send(message: ServerMessage): void {
+    this.#socket.send(JSON.stringify(message));
+  }
+
+  sendRaw(text: string): void {
+    this.#socket.send(text);
+  }
+
+  /** The next frame of one kind; frames of other kinds stay. */
+  async take<K extends Kind>(kind: K): Promise<MessageOf<K>> {
+    for (;;) {
+      const index = this.#frames.findIndex((frame) => frame.kind === kind);
+      if (index >= 0) return this.#frames.splice(index, 1)[0] as MessageOf<K>;
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    }
+  }
+
+  /** Outcomes until there are `count`, over as many frames as it takes. */
+  async takeOutcomes(count: number): Promise<Outcome[]> {
+    const outcomes: Outcome[] = [];
+    while (outcomes.length < count) outcomes.push(...(await this.take('outcomes')).items);
+    return outcomes;
+  }
+
+  async welcome(options: { beatMs?: number; dropped?: Outcome[]; servers?: string[] } = {}) {
+    const hello = await this.take('hello');
+    const { beatMs = 5000, dropped = [], servers = [] } = options;
+    this.send({
+      kind: 'welcome',
+      version: STREAM_VERSION,
+      serverId: 'peer',
+      beatMs,
+      leaseMs: 30_000,
+      servers,
+      dropped,
+    });
+    return hello;
+  }
+
+  assign(...jobs: Assignment[]): void {
+    this.send({ kind: 'assign', jobs });
+  }
+
+  ack(items: { id: string; fence: number }[]): void {
+    this.send({ kind: 'ack', items: items.map(({ id, fence }) => ({ id, fence })), stale: [] });
+  }
+
+  cut(): void {
+    this.#socket.terminate();
+  }
+
+  close(): void {
+    this.#socket.close();
+  }
+}
+
+export class StreamPeer {
+  readonly #http = createServer();
+  readonly #sockets = new WebSocketServer({ noServer: true });
+  readonly #connections: PeerConnection[] = [];
+  #wake: () => void = () => {};
+  /** Answers the handshake with this status and body instead of a connection. */
+  refusal: { status: number; body: unknown } | undefined;
+
+  async listen(): Promise<this> {
+    this.#http.on('upgrade', (request, socket, head) => {
+      if (request.url !== STREAM_PATH || this.refusal) {
+        const { status, body } = this.refusal ?? { status: 404, body: {} };
+        const text = JSON.stringify(body);
+        socket.end(`HTTP/1.1 ${status} No\r\ncontent-length: ${text.length}\r\nconnection: close\r\n\r\n${text}`);
+        return;
+      }
+      this.#sockets.handleUpgrade(request, socket, head, (accepted) => {
+        this.#connections.push(new PeerConnection(accepted));
+        this.#wake();
+      });
+    });
+    await new Promise<void>((resolve) => this.#http.listen(0, '127.0.0.1', resolve));
+    return this;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${(this.#http.address() as AddressInfo).port}`;
+  }
+
+  /** The next connection a worker makes. */
+  async connection(): Promise<PeerConnection> {
+    for (;;) {
+      const next = this.#connections.shift();
+      if (next) return next;
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    }
+  }
+
+  async close(): Promise<void> {
+    for (const socket of this.#sockets.clients) socket.terminate();
+    this.#http.closeAllConnections();
+    await new Promise<void>((resolve) => this.#http.close(() => resolve()));
+  }
+}
+
+export function assignment(type: string, payload: unknown, changes: Partial<Assignment> = {}): Assignment {
+  const plain = { queue: 'default', attempt: 1, maxAttempts: 10, timeoutMs: null, backoff: null };
+  return { id: newId(), fence: 1, type, payload, ...plain, ...changes };
+}

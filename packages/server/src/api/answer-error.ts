@@ -1,0 +1,65 @@
+/**
+ * Whatever goes wrong becomes an error of the table, whoever threw it: our own code, the database, the
+ * HTTP framework, Node's parser. What is not foreseen is `internal`: told without detail, logged with all.
+ */
+import { DroverError, ERRORS, LIMITS } from '@drover/protocol';
+import type { Logger } from 'pino';
+import { DatabaseError, isPassing } from '../db/database-error.js';
+
+/** A read was ended at the time limit that its connection sets. */
+const QUERY_CANCELED = '57014';
+
+const MIN_RETRY_AFTER_S = 1;
+const MAX_RETRY_AFTER_S = 5;
+
+type FrameworkError = { code?: unknown; statusCode?: unknown; message: string };
+
+/** Fastify's own errors that say more than "400". */
+const FRAMEWORK_ERRORS: Record<string, (message: string) => DroverError> = {
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: () =>
+    new DroverError('unsupported_media_type', 'expected a body with the header content-type: application/json'),
+  FST_ERR_CTP_BODY_TOO_LARGE: () =>
+    new DroverError('request_too_large', `the request body is over the limit of ${LIMITS.requestBytes} bytes`, {
+      limit: LIMITS.requestBytes,
+    }),
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: () =>
+    new DroverError('invalid_request', 'the body is not as long as the header content-length says'),
+};
+
+export function toDroverError(error: unknown): DroverError {
+  if (error instanceof DroverError) return error;
+  if (error instanceof DatabaseError) return fromDatabase(error);
+  const { code, statusCode, message } = error as FrameworkError;
+  if (typeof code === 'string' && Object.hasOwn(FRAMEWORK_ERRORS, code)) {
+    return (FRAMEWORK_ERRORS[code] as (message: string) => DroverError)(message);
+  }
+  if (typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500) {
+    return new DroverError('invalid_request', message, undefined, { cause: error });
+  }
+  return new DroverError('internal', ERRORS.internal.meaning, undefined, { cause: error });
+}
+
+/** The text of the database's error stays in the log: it may name hosts, users and values of others. */
+function fromDatabase(error: DatabaseError): DroverError {
+  if (error.sqlState === QUERY_CANCELED) {
+    return new DroverError('database_unavailable', 'the database took too long to answer', undefined, { cause: error });
+  }
+  if (!isPassing(error)) return new DroverError('internal', ERRORS.internal.meaning, undefined, { cause: error });
+  return new DroverError('database_unavailable', 'the database did not answer', undefined, { cause: error });
+}
+
+/** The headers that belong to an error. */
+export function errorHeaders(error: DroverError, random: () => number = Math.random): Record<string, string> {
+  if (error.code === 'unauthenticated') return { 'www-authenticate': 'Bearer realm="drover"' };
+  if (error.status !== 429 && error.status !== 503) return {};
+  // Spread, so that those who were refused together do not come back together.
+  const seconds = MIN_RETRY_AFTER_S + Math.floor(random() * (MAX_RETRY_AFTER_S - MIN_RETRY_AFTER_S + 1));
+  return { 'retry-after': String(seconds) };
+}
+
+/** Logs what an operator should know: our faults, and a database that is away. */
+export function logError(logger: Logger, error: DroverError, request: { method: string; url: string }): void {
+  const context = { err: error.cause ?? error, method: request.method, path: request.url.split('?', 1)[0] };
+  if (error.code === 'internal') logger.error(context, 'a request failed');
+  else if (error.code === 'database_unavailable') logger.warn(context, 'the database did not answer a request');
+}

@@ -1,0 +1,79 @@
+/**
+ * Who is asking. A bearer token of the configuration has a name and a role; without any tokens everybody
+ * who reaches the server is its owner, which is why it then listens on loopback only and looks at what
+ * browsers send (see browser-guard).
+ *
+ * Only hashes are kept and compared, each time with all of them and in constant time: neither the length
+ * of a token nor how far a guess is right can be read from the time an answer takes.
+ */
+import { createHash, timingSafeEqual } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import { DroverError, type Role, type Route } from '@drover/protocol';
+import type { ConfiguredToken, ServerConfig } from '../config/server-config.js';
+import { createBrowserGuard } from './browser-guard.js';
+
+/** `name` is what logs and the audit trail show. */
+export type Principal = { readonly name: string; readonly role: Role };
+
+export type Authenticator = {
+  /** Takes the Authorization header. Undefined: no token, or not a known one. */
+  authenticate(authorization: string | undefined): Principal | undefined;
+};
+
+const OWNER: Principal = { name: 'owner', role: 'admin' };
+
+/** One scheme, one space, one token without spaces; anything longer is no token of ours. */
+const BEARER_PATTERN = /^Bearer +([^\s,]{1,4096}) *$/i;
+
+export function createAuthenticator(tokens: readonly ConfiguredToken[]): Authenticator {
+  if (tokens.length === 0) return { authenticate: () => OWNER };
+  const known = tokens.map(({ name, role, token }) => ({ principal: { name, role }, hash: hashOf(token) }));
+
+  return {
+    authenticate(authorization) {
+      const token = authorization === undefined ? undefined : BEARER_PATTERN.exec(authorization)?.[1];
+      if (token === undefined) return undefined;
+      const hash = hashOf(token);
+      let found: Principal | undefined;
+      for (const { principal, hash: expected } of known) {
+        if (timingSafeEqual(hash, expected)) found = principal;
+      }
+      return found;
+    },
+  };
+}
+
+/** Throws unless somebody of one of these roles is asking; `admin` may do everything. */
+export function requireRole(principal: Principal | undefined, roles: Route['roles']): void {
+  if (roles === 'anyone') return;
+  requireKnown(principal);
+  if (principal.role === 'admin' || roles.includes(principal.role)) return;
+  throw new DroverError(
+    'forbidden',
+    `the token "${principal.name}" has the role ${principal.role}, this needs ${roles.join(' or ')}`,
+  );
+}
+
+export function requireKnown(principal: Principal | undefined): asserts principal is Principal {
+  if (principal) return;
+  throw new DroverError(
+    'unauthenticated',
+    'expected the header authorization: Bearer TOKEN with a token that this server knows',
+  );
+}
+
+/** Throws unless the request for a stream comes from a worker. */
+export function authorizeWorker(
+  config: Pick<ServerConfig, 'tokens' | 'insecure'>,
+  request: IncomingMessage,
+): Principal {
+  createBrowserGuard(config).check(request);
+  const principal = createAuthenticator(config.tokens).authenticate(request.headers.authorization);
+  requireKnown(principal);
+  requireRole(principal, ['worker']);
+  return principal;
+}
+
+function hashOf(token: string): Buffer {
+  return createHash('sha256').update(token).digest();
+}

@@ -1,0 +1,53 @@
+/**
+ * Protects a server without tokens from the pages that its owner's browser shows. Such a page can send
+ * requests to loopback, and there they need no credential:
+ * - with a name of its own that it lets point to 127.0.0.1 (DNS rebinding) it could even read the answers.
+ *   The Host header still has that name, so only names of loopback are taken;
+ * - a form or script of another origin can send without reading. Its Origin header gives it away.
+ * With tokens neither works, because a browser adds no bearer token by itself.
+ */
+import type { IncomingHttpHeaders } from 'node:http';
+import { DroverError } from '@drover/protocol';
+import { isLoopback } from '../config/check-exposure.js';
+import type { ServerConfig } from '../config/server-config.js';
+
+export type BrowserGuard = {
+  /** Throws `forbidden` for a request that a foreign page may have sent. */
+  check(request: { method?: string | undefined; headers: IncomingHttpHeaders }): void;
+};
+
+const SAFE_METHODS = new Set(['GET', 'HEAD', 'OPTIONS']);
+
+export function createBrowserGuard(config: Pick<ServerConfig, 'tokens' | 'insecure'>): BrowserGuard {
+  if (config.tokens.length > 0) return { check() {} };
+
+  return {
+    check({ method, headers }) {
+      const host = headers.host ?? '';
+      if (!config.insecure && !isLoopback(hostName(host))) {
+        throw new DroverError(
+          'forbidden',
+          `a server without tokens answers only to names of this machine such as localhost, got the host ${JSON.stringify(host)}: ` +
+            'configure tokens, or use --insecure',
+        );
+      }
+      // An upgrade to a WebSocket is a GET, and browsers let any page open one.
+      const changes = !SAFE_METHODS.has(method ?? 'GET') || headers.upgrade !== undefined;
+      if (changes && headers.origin !== undefined && !isSameOrigin(headers.origin, host)) {
+        throw new DroverError(
+          'forbidden',
+          `a page of ${JSON.stringify(headers.origin)} may change nothing here: a server without tokens takes changes only from itself`,
+        );
+      }
+    },
+  };
+}
+
+/** `Host` without its port; the brackets of an IPv6 address stay. */
+function hostName(host: string): string {
+  return host.replace(/:\d*$/, '');
+}
+
+function isSameOrigin(origin: string, host: string): boolean {
+  return host !== '' && (origin === `http://${host}` || origin === `https://${host}`);
+}

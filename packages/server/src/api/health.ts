@@ -1,0 +1,82 @@
+/**
+ * Is this server alive, and does what it depends on work. Anybody may ask, so the answer names no host, user
+ * or query, and however many ask, one check of the database is under way.
+ */
+import type { DeepPing } from '@drover/protocol';
+import type { Runner } from '../db/database.js';
+import { sql } from '../db/statement.js';
+import type { Engine } from '../engine.js';
+import type { RouteHandlers } from './route-handler.js';
+
+/** Who asks for health wants to know now. A database that needs longer is no use to jobs either. */
+const DATABASE_LIMIT_MS = 2000;
+
+const isReadOnly = sql('is_read_only')`
+select pg_is_in_recovery() or current_setting('transaction_read_only')::boolean as read_only`;
+
+type Check = DeepPing['checks'][string];
+
+/** `db` is the pool of the dispatcher: it is its connection to the database that has to work. */
+export function healthHandlers(deps: { db: Runner; engine: Engine }): Pick<RouteHandlers, 'ping' | 'deepPing'> {
+  let underWay: Promise<{ read_only: boolean }[]> | undefined;
+
+  /** Those who ask while a query hangs wait for the same one, each for its own time. */
+  function askDatabase(): Promise<{ read_only: boolean }[]> {
+    underWay ??= deps.db.run<{ read_only: boolean }>(isReadOnly).finally(() => {
+      underWay = undefined;
+    });
+    return underWay;
+  }
+
+  return {
+    ping: () => 'pong\n',
+    async deepPing({ setStatus }) {
+      const database = await checkDatabase(askDatabase);
+      const others = deps.engine
+        .health()
+        .map(({ check, status, message }): [string, Check] => [
+          check,
+          message === undefined ? { status } : { status, message },
+        ]);
+      const answer: DeepPing = {
+        status: database.status === 'error' ? 'error' : overall(others.map(([, check]) => check)),
+        checks: { database, ...Object.fromEntries(others) },
+      };
+      if (answer.status === 'error') setStatus(503);
+      return answer;
+    },
+  };
+}
+
+function overall(checks: Check[]): DeepPing['status'] {
+  return checks.some(({ status }) => status === 'error') ? 'partial_success' : 'okay';
+}
+
+async function checkDatabase(ask: () => Promise<{ read_only: boolean }[]>): Promise<Check> {
+  const startedAt = performance.now();
+  const ms = () => Math.round((performance.now() - startedAt) * 10) / 10;
+  try {
+    const rows = await withinLimit(ask());
+    if (rows?.[0]?.read_only === false) return { status: 'okay', ms: ms() };
+    const message = rows
+      ? 'the database takes no changes'
+      : `the database did not answer within ${DATABASE_LIMIT_MS} ms`;
+    return { status: 'error', message, ms: ms() };
+  } catch {
+    // The pool has reported the error to the log; here it would tell strangers where the database is.
+    return { status: 'error', message: 'the database cannot be reached', ms: ms() };
+  }
+}
+
+/** Undefined if the limit passes first. */
+async function withinLimit<Value>(promise: Promise<Value>): Promise<Value | undefined> {
+  let timer: NodeJS.Timeout | undefined;
+  const limit = new Promise<undefined>((resolve) => {
+    timer = setTimeout(resolve, DATABASE_LIMIT_MS, undefined);
+  });
+  try {
+    return await Promise.race([promise, limit]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,207 @@
+/**
+ * The HTTP server: mounts the routes of the table, each with its handler, and makes sure that whatever
+ * comes in is answered in one form.
+ *
+ * ```
+ * connection ─► limits and time-outs ─► is it stopping? ─► browser guard ─► who is it? ─► may they?
+ *                                    ─► body ─► schemas ─► handler ─► JSON
+ * ```
+ * Whatever throws on the way ends in answer-error. Who is asking is settled before the body is read, so
+ * strangers cannot make the server hold 64 MiB.
+ */
+import type { Server } from 'node:http';
+import { DroverError, LIMITS, ROUTES, type Route, type RouteName } from '@drover/protocol';
+import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
+import type { Logger } from 'pino';
+import { z } from 'zod';
+import type { ServerConfig } from '../config/server-config.js';
+import type { Database } from '../db/database.js';
+import type { Engine } from '../engine.js';
+import { createHotCounts } from '../queries/hot-counts.js';
+import { errorHeaders, logError, toDroverError } from './answer-error.js';
+import { createAuthenticator, requireKnown, requireRole } from './auth.js';
+import { answerBrokenRequest, answerExpectation } from './broken-request.js';
+import { createBrowserGuard } from './browser-guard.js';
+import { healthHandlers } from './health.js';
+import { jobHandlers } from './jobs.js';
+import { openApiDocument } from './openapi.js';
+import { queueHandlers } from './queues.js';
+import { bodyReader, parseWith, readJson } from './read-body.js';
+import type { Call, RouteHandlers } from './route-handler.js';
+import { methodsAt } from './route-paths.js';
+import { statsHandlers } from './stats.js';
+import { workerHandlers } from './workers.js';
+
+export type HttpServerDeps = {
+  engine: Engine;
+  db: Database;
+  config: ServerConfig;
+  logger: Logger;
+  serverId: string;
+};
+
+export type HttpServer = {
+  /** For those who take upgrades of it. */
+  readonly server: Server;
+  /** The address is a URL. */
+  listen(): Promise<{ address: string; port: number }>;
+  /** Refuses new requests, lets those under way end, and closes every connection after a grace. */
+  close(): Promise<void>;
+};
+
+/** Time to send the headers, and the whole request: whoever is slower only wants to hold a connection. */
+const HEADERS_TIMEOUT_MS = 20_000;
+const REQUEST_TIMEOUT_MS = 120_000;
+const TIMEOUT_CHECK_MS = 5000;
+/** Longer than the usual minute of load balancers, so that it is they who close and no request is lost. */
+const KEEP_ALIVE_MS = 75_000;
+/** No byte in either direction; longer than the longest wait for a result. */
+const SILENCE_TIMEOUT_MS = LIMITS.resultWaitMs + 30_000;
+const CLOSE_GRACE_MS = 5000;
+
+const JSON_TYPE = 'application/json; charset=utf-8';
+const NOTHING = z.strictObject({});
+
+export function createHttpServer({ engine, db, config, logger, serverId }: HttpServerDeps): HttpServer {
+  const hotCounts = createHotCounts(db.reads);
+  const handlers: RouteHandlers = {
+    ...jobHandlers({ engine, db: db.reads, config }),
+    ...queueHandlers({ db: db.reads, hotCounts }),
+    ...statsHandlers({ db: db.reads, hotCounts, beatMs: config.beatMs }),
+    ...workerHandlers({ db: db.reads, beatMs: config.beatMs }),
+    ...healthHandlers({ db: db.control, engine }),
+    openApi: () => openApiDocument(),
+  };
+  const authenticator = createAuthenticator(config.tokens);
+  const browserGuard = createBrowserGuard(config);
+  /** Requests that wait for something and must be told when the server stops. */
+  const waiting = new Set<AbortController>();
+  let closing: Promise<void> | undefined;
+
+  const app = fastify({
+    logger: false,
+    bodyLimit: LIMITS.requestBytes,
+    connectionTimeout: SILENCE_TIMEOUT_MS,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    http: {
+      headersTimeout: HEADERS_TIMEOUT_MS,
+      connectionsCheckingInterval: TIMEOUT_CHECK_MS,
+      // A request without the header gets an answer of our form, see onRequest.
+      requireHostHeader: false,
+    },
+    forceCloseConnections: 'idle',
+    // Fastify's own answer is not of our form, see onRequest.
+    return503OnClosing: false,
+    clientErrorHandler: answerBrokenRequest,
+    frameworkErrors: answerError,
+  });
+  app.server.on('checkExpectation', answerExpectation);
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, async (_request: FastifyRequest, body: Buffer) =>
+    readJson(body),
+  );
+
+  app.addHook('onRequest', async (request, reply) => {
+    reply.header('drover-server', serverId);
+    reply.header('cache-control', 'no-store');
+    reply.header('x-content-type-options', 'nosniff');
+    if (closing) {
+      reply.header('connection', 'close');
+      throw new DroverError('shutting_down', 'this server is stopping; send the request to another one');
+    }
+    if (request.headers.host === undefined && request.raw.httpVersion === '1.1') {
+      throw new DroverError('invalid_request', 'expected the header host');
+    }
+    browserGuard.check(request);
+  });
+  app.setErrorHandler(answerError);
+  app.setNotFoundHandler((request, reply) => {
+    const path = request.url.split('?', 1)[0] as string;
+    const methods = methodsAt(path);
+    // Strangers learn nothing about what there is.
+    if (!methods?.forAnyone) requireKnown(authenticator.authenticate(request.headers.authorization));
+    if (!methods) throw new DroverError('not_found', `there is nothing at ${path}`);
+    reply.header('allow', methods.allowed.join(', '));
+    throw new DroverError(
+      'method_not_allowed',
+      `${request.method} is not possible at ${path}, expected ${methods.allowed.join(' or ')}`,
+    );
+  });
+  for (const name of Object.keys(ROUTES) as RouteName[]) mount(name);
+
+  function mount(name: RouteName): void {
+    const route: Route = ROUTES[name];
+    const readBody = bodyReader(name);
+    // The types of one route meet here as those of all routes; that they fit is checked in RouteHandlers.
+    const handle = handlers[name] as (call: Call<never>) => unknown;
+    // Health checkers like to add something against caches; elsewhere an unknown filter is a mistake.
+    const querySchema = route.query ?? (route.roles === 'anyone' ? undefined : NOTHING);
+    app.route({
+      method: route.method,
+      url: route.path,
+      onRequest: async (request) => {
+        if (route.roles === 'anyone') return;
+        requireRole(authenticator.authenticate(request.headers.authorization), route.roles);
+      },
+      handler: async (request, reply) => {
+        reply.code(route.status ?? 200);
+        const call = {
+          params: route.params && parseWith(route.params, request.params),
+          query: querySchema && parseWith(querySchema, request.query),
+          body: readBody(request.body),
+          gone: () => goneSignal(reply),
+          setStatus: (status: number) => reply.code(status),
+        };
+        const answer = await handle(call as unknown as Call<never>);
+        return typeof answer === 'string'
+          ? reply.type('text/plain; charset=utf-8').send(answer)
+          : reply.type(JSON_TYPE).send(JSON.stringify(answer));
+      },
+    });
+  }
+
+  function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
+    const known = toDroverError(error);
+    logError(logger, known, request);
+    if (reply.sent) return;
+    reply.code(known.status).headers(errorHeaders(known)).type(JSON_TYPE).send(JSON.stringify(known.toBody()));
+  }
+
+  function goneSignal(reply: FastifyReply): AbortSignal {
+    const controller = new AbortController();
+    if (closing) controller.abort();
+    waiting.add(controller);
+    reply.raw.once('close', () => {
+      waiting.delete(controller);
+      controller.abort();
+    });
+    return controller.signal;
+  }
+
+  async function close(): Promise<void> {
+    for (const controller of waiting) controller.abort();
+    const grace = setTimeout(() => app.server.closeAllConnections(), CLOSE_GRACE_MS);
+    await app.close();
+    clearTimeout(grace);
+  }
+
+  return {
+    server: app.server,
+    async listen() {
+      await app.listen({ host: config.host, port: config.port });
+      return addressOf(app);
+    },
+    close() {
+      closing ??= Promise.resolve().then(close);
+      return closing;
+    },
+  };
+}
+
+function addressOf(app: FastifyInstance): { address: string; port: number } {
+  const bound = app.server.address();
+  if (bound === null || typeof bound === 'string') throw new Error('the server does not listen on a port');
+  const host = bound.family === 'IPv6' ? `[${bound.address}]` : bound.address;
+  return { address: `http://${host}:${bound.port}`, port: bound.port };
+}

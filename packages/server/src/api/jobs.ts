@@ -1,0 +1,79 @@
+/** The routes under /jobs. */
+import { DroverError, isFinished, type JobState, type JobVerb, LIMITS, statesBefore } from '@drover/protocol';
+import type { ServerConfig } from '../config/server-config.js';
+import type { Runner } from '../db/database.js';
+import type { Engine } from '../engine.js';
+import { findJob, findJobWithAttempts, findOutcome } from '../queries/find-job.js';
+import { listJobs } from '../queries/list-jobs.js';
+import { checkNewJobs } from './new-jobs.js';
+import type { RouteHandlers } from './route-handler.js';
+
+type JobsDeps = { engine: Engine; db: Runner; config: Pick<ServerConfig, 'payloadLimitBytes'> };
+
+type JobRoutes = Pick<
+  RouteHandlers,
+  'enqueueJob' | 'enqueueJobs' | 'listJobs' | 'getJob' | 'cancelJob' | 'retryJob' | 'jobResult'
+>;
+
+export function jobHandlers({ engine, db, config }: JobsDeps): JobRoutes {
+  const limits = () => ({ payloadLimitBytes: config.payloadLimitBytes, nowMs: Date.now() });
+
+  return {
+    async enqueueJob({ body }) {
+      checkNewJobs([body], limits(), false);
+      const [added] = await engine.enqueue([body]);
+      if (!added) throw new Error('the engine gave no answer for the job');
+      return added;
+    },
+
+    async enqueueJobs({ body }) {
+      checkNewJobs(body.jobs, limits(), true);
+      return { items: await engine.enqueue(body.jobs) };
+    },
+
+    listJobs: ({ query }) => listJobs(db, query),
+
+    getJob: async ({ params }) => found(await findJobWithAttempts(db, params.id), params.id),
+
+    async cancelJob({ params }) {
+      const outcome = await engine.cancel(params.id);
+      if (outcome === 'not_found') throw notFound(params.id);
+      if (typeof outcome === 'object') throw wrongState('cancel', params.id, outcome.wrongState);
+      return found(await findJob(db, params.id), params.id);
+    },
+
+    async retryJob({ params }) {
+      const outcome = await engine.retry(params.id);
+      if (outcome === 'not_found') throw notFound(params.id);
+      if (outcome !== 'done') throw wrongState('retry', params.id, outcome.wrongState);
+      return found(await findJob(db, params.id), params.id);
+    },
+
+    async jobResult({ params: { id }, query, gone }) {
+      const waitMs = Math.min(query.wait ?? 0, LIMITS.resultWaitMs);
+      let outcome = found(await findOutcome(db, id), id);
+      if (waitMs > 0 && !isFinished(outcome.state)) {
+        await engine.waitForFinish(id, waitMs, gone());
+        outcome = found(await findOutcome(db, id), id);
+      }
+      const { state, result, error } = outcome;
+      return { id, state, finished: isFinished(state), result: result ?? null, error: error ?? null };
+    },
+  };
+}
+
+function found<Value>(value: Value | undefined, id: string): Value {
+  if (value === undefined) throw notFound(id);
+  return value;
+}
+
+function notFound(id: string): DroverError {
+  return new DroverError('job_not_found', `there is no job ${id}, or its history has been pruned`, { id });
+}
+
+function wrongState(verb: JobVerb & ('cancel' | 'retry'), id: string, state: JobState): DroverError {
+  const allowed = verb === 'cancel' ? [...statesBefore('cancel'), ...statesBefore('stop')] : statesBefore('retry');
+  const expected = [...new Set(allowed)];
+  const message = `cannot ${verb} job ${id}: it is ${state}, expected ${expected.join(', ')}`;
+  return new DroverError('wrong_state', message, { id, state, expected });
+}

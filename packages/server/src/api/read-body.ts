@@ -1,0 +1,60 @@
+/**
+ * From the bytes of a request to what its route takes.
+ *
+ * The text is read by plain JSON.parse. Fastify's own reader looks for "__proto__" in it as a protection
+ * against merging; nothing here merges what it was sent, and JSON.parse makes such a key an ordinary one.
+ */
+import { isUtf8 } from 'node:buffer';
+import { DroverError, invalidInput, LIMITS, ROUTES, type RouteName } from '@drover/protocol';
+import type { z } from 'zod';
+import { parseNewJob, parseNewJobs } from './parse-new-job.js';
+
+/** Undefined for no body at all: some clients send the content type with it nevertheless. */
+export function readJson(body: Buffer): unknown {
+  if (body.length === 0) return undefined;
+  if (!isUtf8(body)) throw new DroverError('invalid_json', 'the body is not valid JSON: it is not UTF-8');
+  try {
+    return JSON.parse(body.toString('utf8'));
+  } catch (error) {
+    throw new DroverError('invalid_json', `the body is not valid JSON: ${(error as Error).message}`);
+  }
+}
+
+/** Throws invalid_request with what is wrong with the input. */
+export function parseWith(schema: z.ZodType, input: unknown): unknown {
+  const parsed = schema.safeParse(input);
+  if (!parsed.success) throw invalidInput(parsed.error, input);
+  return parsed.data;
+}
+
+/** Gives the body as the schema would, or undefined to leave it to the schema. */
+type QuickReader = (body: unknown) => unknown;
+
+const QUICK_READERS: Partial<Record<RouteName, QuickReader>> = {
+  enqueueJob: parseNewJob,
+  enqueueJobs(body) {
+    if (typeof body !== 'object' || body === null) return undefined;
+    const { jobs, ...rest } = body as { jobs?: unknown };
+    if (!Array.isArray(jobs) || Object.keys(rest).length > 0) return undefined;
+    if (jobs.length > LIMITS.batchJobs) {
+      const message = `jobs: expected at most ${LIMITS.batchJobs} jobs in a batch, got ${jobs.length}`;
+      throw new DroverError('batch_too_large', message, { limit: LIMITS.batchJobs, jobs: jobs.length });
+    }
+    const parsed = parseNewJobs(jobs);
+    return parsed && { jobs: parsed };
+  },
+};
+
+/** The reader of a route's body. A route that takes none refuses one, rather than ignore it. */
+export function bodyReader(name: RouteName): (body: unknown) => unknown {
+  const route = ROUTES[name];
+  if (!('body' in route)) return refuseBody;
+  const quickly = QUICK_READERS[name];
+  if (!quickly) return (body) => parseWith(route.body, body);
+  return (body) => quickly(body) ?? parseWith(route.body, body);
+}
+
+function refuseBody(body: unknown): undefined {
+  const isEmpty = body === undefined || body === null || (typeof body === 'object' && Object.keys(body).length === 0);
+  if (!isEmpty) throw new DroverError('invalid_request', '(body): expected none');
+}

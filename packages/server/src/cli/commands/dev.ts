@@ -1,0 +1,129 @@
+/**
+ * `drover dev`, and thereby `npm start`: everything on one machine. Database, server and sample load live with
+ * this process, the worker is a process of its own, as it would be elsewhere. Stopping goes the other way
+ * round: no more samples, the worker finishes its jobs, the server, the database.
+ */
+import { randomBytes } from 'node:crypto';
+import { fileURLToPath } from 'node:url';
+import { type Client, createClient, type Stats } from '@drover/sdk';
+import type { Command } from 'commander';
+import { type Logger, pino } from 'pino';
+import type { ConfiguredToken } from '../../config/server-config.js';
+import type { Settings } from '../../config/settings.js';
+import { addSettingFlags, type CliContext, settingsFor } from '../context.js';
+import { createDevView, type DevView } from '../dev-view.js';
+import { prettyLine } from '../logger.js';
+import { runSampleLoad } from '../sample-load.js';
+import { runUntilStopped, type Teardown } from '../stop-signal.js';
+import { startWorkerProcess } from '../worker-process.js';
+
+const SAMPLE_MODULE = fileURLToPath(new URL('../../sample/worker.js', import.meta.url));
+const REFRESH_MS = 1000;
+/** With that many jobs waiting, adding more shows nothing new. */
+const ENOUGH_WAITING = 200;
+
+type DevOptions = { samples: boolean };
+
+export function addDevCommand(program: Command, context: CliContext): void {
+  const command = program
+    .command('dev')
+    .description('Run everything on this machine: embedded PostgreSQL, server, worker and sample jobs.')
+    .option('--no-samples', 'add no sample jobs');
+  addSettingFlags(command, 'dev').action(async (options: DevOptions) => {
+    const settings = await settingsFor(command, 'dev', context);
+    const view = createDevView(context.stdout);
+    const logger = pino(
+      // A person watches the view; of the log only what needs attention.
+      { level: settings.logLevel === 'info' ? 'warn' : settings.logLevel },
+      { write: (line) => view.print(settings.logFormat === 'json' ? line.trimEnd() : prettyLine(line)) },
+    );
+    await runUntilStopped(async ({ signal, teardown }) => {
+      teardown.add(async () => view.print('Stopped. The data is kept.'));
+      await startAll({ settings, options, context, view, logger, signal, teardown });
+    });
+  });
+}
+
+type DevParts = {
+  settings: Settings;
+  options: DevOptions;
+  context: CliContext;
+  view: DevView;
+  logger: Logger;
+  signal: AbortSignal;
+  teardown: Teardown;
+};
+
+async function startAll({ settings, options, context, view, logger, signal, teardown }: DevParts): Promise<void> {
+  const startedAt = performance.now();
+  view.print(settings.databaseUrl ? 'Starting on your PostgreSQL …' : `Starting PostgreSQL in ${settings.dataDir} …`);
+  const token = randomBytes(24).toString('base64url');
+  const own: ConfiguredToken = { name: `dev-${process.pid}`, role: 'admin', token };
+  // Loaded only here: commands that just talk to a server start in a fraction of the time.
+  const { openServer } = await import('../open-server.js');
+  const address = await openServer(settings, { context, logger, teardown, signal, ownTokens: [own] });
+  const credential = settings.tokens.length === 0 ? undefined : token;
+
+  const worker = startWorkerProcess({
+    module: SAMPLE_MODULE,
+    url: address,
+    token: credential,
+    drainTimeoutMs: settings.drainTimeout,
+    logger,
+    onLine: (line) => view.print(prettyLine(line)),
+  });
+  teardown.add(() => worker.stop());
+
+  const client = createClient({ url: address, token: credential });
+  teardown.add(() => client.close());
+  const watch = watchStats(client, logger, (stats) =>
+    view.update({ stats, address, upMs: performance.now() - startedAt, hint: hintFor(settings) }),
+  );
+  teardown.add(async () => watch.stop());
+  view.print(`Drover is ready at ${address}`);
+  if (!options.samples) return;
+
+  const samples = new AbortController();
+  const load = runSampleLoad({
+    client,
+    logger,
+    signal: samples.signal,
+    isFull: () => watch.waiting() > ENOUGH_WAITING,
+  });
+  teardown.add(async () => {
+    view.close();
+    view.print('Stopping: the worker finishes its jobs …');
+    samples.abort();
+    await load;
+  });
+}
+
+function hintFor({ port, host }: Settings): string {
+  const url = port === 8420 ? '' : ` --url http://${host}:${port}`;
+  return `Try: npx drover job add hello '{"name":"Ada"}' --wait${url}`;
+}
+
+/** Reads the figures again and again, one read at a time. */
+function watchStats(client: Client, logger: Logger, onStats: (stats: Stats) => void) {
+  let isStopped = false;
+  let waiting = 0;
+  let timer: NodeJS.Timeout | undefined;
+  const look = async () => {
+    try {
+      const stats = await client.stats();
+      waiting = (stats.counts.ready ?? 0) + (stats.counts.scheduled ?? 0);
+      if (!isStopped) onStats(stats);
+    } catch (error) {
+      if (!isStopped) logger.warn({ err: error }, 'the figures could not be read');
+    }
+    if (!isStopped) timer = setTimeout(look, REFRESH_MS);
+  };
+  void look();
+  return {
+    waiting: () => waiting,
+    stop: () => {
+      isStopped = true;
+      clearTimeout(timer);
+    },
+  };
+}

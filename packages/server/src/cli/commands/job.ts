@@ -1,0 +1,139 @@
+/** `drover job …`: add jobs, find them, change them, wait for them. */
+import { readFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { invalidInput, type JobState, listJobsQuery } from '@drover/protocol';
+import { type Client, JobCancelledError, JobFailedError, type JobFilter } from '@drover/sdk';
+import type { Command } from 'commander';
+import { addSettingFlags, type CliContext, type GlobalOptions } from '../context.js';
+import { UsageError } from '../exit-codes.js';
+import { addJobFlags, collect, newJobFrom, parseJson } from '../job-options.js';
+import { jobsText, jobText } from '../job-text.js';
+import { printable, printJson } from '../output.js';
+import { show, withClient } from '../with-client.js';
+
+type AddFlags = Record<string, unknown> & { payloadFile?: string; wait?: boolean; waitTimeout?: string };
+
+export function addJobCommands(program: Command, context: CliContext): void {
+  const job = program.command('job').description('Add, find and change jobs.');
+  addAdd(job, context);
+  addList(job, context);
+  addShow(job, context);
+  addChange(job, context, 'cancel', 'Cancel a job: a queued one ends at once, a running one is told to stop.');
+  addChange(job, context, 'retry', 'Give a failed or cancelled job another attempt, or start a waiting one now.');
+  addWait(job, context);
+}
+
+function addAdd(job: Command, context: CliContext): void {
+  const command = job
+    .command('add')
+    .description('Add a job.')
+    .argument('<type>', 'job type')
+    .argument('[payload]', 'payload as JSON; - reads it from standard input')
+    .option('--payload-file <file>', 'read the payload from a file')
+    .option('--wait', 'wait for the job and print its result')
+    .option('--wait-timeout <duration>', 'how long to wait');
+  addSettingFlags(addJobFlags(command), 'client').action(
+    async (type: string, payload: string | undefined, flags: AddFlags) => {
+      const {
+        payload: given,
+        type: _,
+        ...options
+      } = newJobFrom(type, await readPayload(payload, flags, context), flags);
+      await withClient(command, context, async (client) => {
+        const { id, created } = await client.enqueue(type, given, options);
+        if (flags.wait) await waitFor(client, command, context, id, flags.waitTimeout);
+        else show(command, context, { id, created }, () => (created ? id : `${id} (was there already)`));
+      });
+    },
+  );
+}
+
+async function readPayload(argument: string | undefined, flags: AddFlags, context: CliContext): Promise<unknown> {
+  if (argument !== undefined && flags.payloadFile !== undefined) {
+    throw new UsageError('expected a payload or --payload-file, not both');
+  }
+  if (flags.payloadFile !== undefined) {
+    const path = resolve(context.cwd, flags.payloadFile);
+    const text = await readFile(path, 'utf8').catch((error: Error) => {
+      throw new UsageError(`--payload-file: cannot read ${path}: ${error.message}`);
+    });
+    return parseJson(text, '--payload-file');
+  }
+  if (argument !== '-') return argument === undefined ? undefined : parseJson(argument, 'payload');
+  const chunks: string[] = [];
+  for await (const chunk of context.stdin) chunks.push(chunk.toString());
+  return parseJson(chunks.join(''), 'payload');
+}
+
+function addList(job: Command, context: CliContext): void {
+  const command = job
+    .command('list')
+    .description('List jobs, newest first.')
+    .option('--state <state>', 'only this state; may be repeated', collect)
+    .option('--queue <name>', 'only this queue')
+    .option('--type <name>', 'only this job type')
+    .option('--tag <tag>', 'only with this tag')
+    .option('--created-after <time>')
+    .option('--created-before <time>')
+    .option('--finished-after <time>')
+    .option('--finished-before <time>')
+    .option('--limit <number>', 'how many')
+    .option('--cursor <cursor>', 'go on where the last page ended');
+  addSettingFlags(command, 'client').action(async (flags: Record<string, unknown>) => {
+    const fields = Object.keys(listJobsQuery.shape).filter((field) => flags[field] !== undefined);
+    const query = Object.fromEntries(fields.map((field) => [field, flags[field]]));
+    const checked = listJobsQuery.safeParse(query);
+    if (!checked.success) throw invalidInput(checked.error, query);
+    const filter: JobFilter = { ...checked.data, state: checked.data.state as JobState[] | undefined };
+    const page = await withClient(command, context, (client) => client.list(filter));
+    show(command, context, page, () => jobsText(page.items, page.nextCursor));
+  });
+}
+
+function addShow(job: Command, context: CliContext): void {
+  const command = job.command('show').description('Show a job with its attempts.').argument('<id>', 'id of the job');
+  addSettingFlags(command, 'client').action(async (id: string) => {
+    const found = await withClient(command, context, (client) => client.get(id));
+    show(command, context, found, () => jobText(found));
+  });
+}
+
+function addChange(job: Command, context: CliContext, verb: 'cancel' | 'retry', description: string): void {
+  const command = job.command(verb).description(description).argument('<id>', 'id of the job');
+  addSettingFlags(command, 'client').action(async (id: string) => {
+    const changed = await withClient(command, context, (client) => client[verb](id));
+    show(command, context, changed, () => jobText(changed));
+  });
+}
+
+function addWait(job: Command, context: CliContext): void {
+  const command = job
+    .command('wait')
+    .description('Wait for the end of a job and print its result.')
+    .argument('<id>', 'id of the job')
+    .option('--wait-timeout <duration>', 'how long to wait');
+  addSettingFlags(command, 'client').action(async (id: string, flags: { waitTimeout?: string }) => {
+    await withClient(command, context, (client) => waitFor(client, command, context, id, flags.waitTimeout));
+  });
+}
+
+/** A job that ends badly is an answer, too: it is printed, and the error that follows sets the exit code. */
+async function waitFor(
+  client: Client,
+  command: Command,
+  context: CliContext,
+  id: string,
+  timeout: string | undefined,
+): Promise<void> {
+  try {
+    const result = await client.result(id, timeout === undefined ? {} : { timeout: timeout as `${number}s` });
+    const answer = { id, state: 'succeeded', result };
+    show(command, context, answer, () => printable(JSON.stringify(result ?? null)));
+  } catch (error) {
+    const asJson = command.optsWithGlobals<GlobalOptions>().json;
+    if (asJson && error instanceof JobFailedError)
+      printJson(context.stdout, { id, state: 'failed', error: error.error });
+    if (asJson && error instanceof JobCancelledError) printJson(context.stdout, { id, state: 'cancelled' });
+    throw error;
+  }
+}

@@ -1,0 +1,37 @@
+/** `drover migrate`: brings the schema to the level of this program, for those who do not let servers do it. */
+import type { Command } from 'commander';
+import { addSettingFlags, type CliContext, type GlobalOptions, settingsFor } from '../context.js';
+import { UsageError } from '../exit-codes.js';
+import { createLogger } from '../logger.js';
+import { printJson, printLine } from '../output.js';
+import { Teardown } from '../stop-signal.js';
+
+export function addMigrateCommand(program: Command, context: CliContext): void {
+  const command = program
+    .command('migrate')
+    .description('Bring the database schema to the level of this program. Servers do it as they start, too.')
+    .option('--to <number>', 'the last migration to apply');
+  addSettingFlags(command, 'migrate').action(async (options: { to?: string }) => {
+    const settings = await settingsFor(command, 'migrate', context);
+    const teardown = new Teardown();
+    try {
+      const logger = createLogger({ logLevel: 'warn', logFormat: settings.logFormat }, context.stderr);
+      const to = options.to === undefined ? {} : { to: migrationNumber(options.to) };
+      const { openDatabase } = await import('../open-database.js');
+      const { applied } = await openDatabase(settings, { context, logger, teardown, ...to });
+      if (command.optsWithGlobals<GlobalOptions>().json) printJson(context.stdout, { applied });
+      else
+        printLine(
+          context.stdout,
+          applied.length === 0 ? 'nothing to do' : applied.map((name) => `applied ${name}`).join('\n'),
+        );
+    } finally {
+      await teardown.run();
+    }
+  });
+}
+
+function migrationNumber(text: string): number {
+  if (/^\d{1,4}$/.test(text)) return Number(text);
+  throw new UsageError(`--to: expected the number of a migration, got "${text}"`);
+}

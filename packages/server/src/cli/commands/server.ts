@@ -1,0 +1,20 @@
+/** `drover server`: one server until it is told to stop. */
+import type { Command } from 'commander';
+import { addSettingFlags, type CliContext, settingsFor } from '../context.js';
+import { createLogger } from '../logger.js';
+import { runUntilStopped } from '../stop-signal.js';
+
+export function addServerCommand(program: Command, context: CliContext): void {
+  const command = program.command('server').description('Run a server: HTTP API and dispatch of jobs to workers.');
+  addSettingFlags(command, 'server').action(async () => {
+    const settings = await settingsFor(command, 'server', context);
+    const logger = createLogger(settings, context.stderr);
+    // Loaded only here: commands that just talk to a server start in a fraction of the time.
+    const { openServer } = await import('../open-server.js');
+    await runUntilStopped(async ({ signal, teardown }) => {
+      const address = await openServer(settings, { context, logger, teardown, signal });
+      logger.info({ address }, 'server is ready');
+    });
+    logger.info('server has stopped');
+  });
+}

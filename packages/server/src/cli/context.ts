@@ -1,0 +1,50 @@
+/** What a command needs of the world around it, and how it gets its settings. */
+import type { Writable } from 'node:stream';
+import { type Command as CliCommand, Option } from 'commander';
+import { readSettings } from '../config/read-settings.js';
+import {
+  type Command,
+  flagName,
+  type SettingKey,
+  type Settings,
+  settingOf,
+  settingsOf,
+  variableName,
+} from '../config/settings.js';
+
+export type Output = Writable & { isTTY?: boolean; columns?: number };
+
+export type CliContext = {
+  env: Record<string, string | undefined>;
+  cwd: string;
+  stdin: AsyncIterable<Buffer | string>;
+  stdout: Output;
+  stderr: Output;
+};
+
+/** Options that every command has. */
+export type GlobalOptions = { json?: boolean; config?: string };
+
+/** Gives a command the flags of its settings. Values are checked later, together with the other sources. */
+export function addSettingFlags(command: CliCommand, kind: Command): CliCommand {
+  for (const key of settingsOf(kind)) {
+    const setting = settingOf(key);
+    if (setting.flag === false) continue;
+    const isSwitch = typeof setting.default === 'boolean';
+    command.addOption(new Option(isSwitch ? flagName(key) : `${flagName(key)} <value>`, describe(key)));
+  }
+  return command;
+}
+
+function describe(key: SettingKey): string {
+  const { description, default: value } = settingOf(key);
+  const shown = value === undefined || value === false ? '' : ` [${String(value)}]`;
+  return `${description.replaceAll('`', '')}${shown} (${variableName(key)})`;
+}
+
+export async function settingsFor(command: CliCommand, kind: Command, context: CliContext): Promise<Settings> {
+  const options = command.optsWithGlobals<GlobalOptions & Partial<Record<SettingKey, unknown>>>();
+  // Only its own: `--retention` of `job add` is an option of the job and not the setting of a server.
+  const flags = Object.fromEntries(settingsOf(kind).map((key) => [key, options[key]]));
+  return readSettings({ flags, configPath: options.config, env: context.env, cwd: context.cwd });
+}

@@ -1,0 +1,26 @@
+/** The database of a command: the one it is told, or an embedded one in the data folder; migrated. */
+import { join, resolve } from 'node:path';
+import type { Logger } from 'pino';
+import type { Settings } from '../config/settings.js';
+import { startEmbeddedPostgres } from '../db/embedded.js';
+import { migrate } from '../db/migrate.js';
+import type { CliContext } from './context.js';
+import type { Teardown } from './stop-signal.js';
+
+export type OpenedDatabase = { url: string; applied: string[] };
+
+export async function openDatabase(
+  settings: Pick<Settings, 'databaseUrl' | 'dataDir'>,
+  options: { context: CliContext; logger: Logger; teardown: Teardown; to?: number },
+): Promise<OpenedDatabase> {
+  const { context, logger, teardown, to } = options;
+  const url = settings.databaseUrl ?? (await startEmbedded(resolve(context.cwd, settings.dataDir), logger, teardown));
+  const { applied } = await migrate(url, to === undefined ? { logger } : { logger, to });
+  return { url, applied };
+}
+
+async function startEmbedded(dataDir: string, logger: Logger, teardown: Teardown): Promise<string> {
+  const { url, stop } = await startEmbeddedPostgres({ dataDir: join(dataDir, 'postgres'), logger });
+  teardown.add(stop);
+  return url;
+}

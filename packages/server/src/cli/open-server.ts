@@ -1,0 +1,60 @@
+/** Starts the server of a command, with errors that name the flag to change. */
+import { createServer as createTcpServer } from 'node:net';
+import type { Logger } from 'pino';
+import { checkServerConfig, toServerConfig } from '../config/check-exposure.js';
+import type { ConfiguredToken, ServerConfig } from '../config/server-config.js';
+import type { Settings } from '../config/settings.js';
+import { createServer } from '../server.js';
+import type { CliContext } from './context.js';
+import { openDatabase } from './open-database.js';
+import type { Teardown } from './stop-signal.js';
+
+export type OpenServerOptions = {
+  context: CliContext;
+  logger: Logger;
+  teardown: Teardown;
+  signal: AbortSignal;
+  /** Tokens that this process makes for its own use, beside the configured ones. */
+  ownTokens?: ConfiguredToken[];
+};
+
+/** The address of the running server. */
+export async function openServer(settings: Settings, options: OpenServerOptions): Promise<string> {
+  const { context, logger, teardown, signal } = options;
+  // Everything that can be known to fail is found out before a database is started for it.
+  checkServerConfig(toServerConfig(settings, ''));
+  await requireFreePort(settings);
+  signal.throwIfAborted();
+  const database = await openDatabase(settings, { context, logger, teardown });
+  signal.throwIfAborted();
+  const server = createServer(withOwnTokens(toServerConfig(settings, database.url), options.ownTokens ?? []), {
+    logger,
+  });
+  teardown.add(() => server.stop());
+  await server.start().catch((error: unknown) => {
+    throw isTaken(error) ? portIsTaken(settings) : error;
+  });
+  return server.address;
+}
+
+/** Without configured tokens nobody needs one; adding ours would lock everybody else out. */
+function withOwnTokens(config: ServerConfig, own: readonly ConfiguredToken[]): ServerConfig {
+  return config.tokens.length === 0 ? config : { ...config, tokens: [...config.tokens, ...own] };
+}
+
+async function requireFreePort(settings: Pick<Settings, 'host' | 'port'>): Promise<void> {
+  if (settings.port === 0) return;
+  const probe = createTcpServer();
+  await new Promise<void>((resolve, reject) => {
+    probe.once('error', (error) => reject(isTaken(error) ? portIsTaken(settings) : error));
+    probe.listen(settings.port, settings.host, () => probe.close(() => resolve()));
+  });
+}
+
+function isTaken(error: unknown): boolean {
+  return error instanceof Error && (error as NodeJS.ErrnoException).code === 'EADDRINUSE';
+}
+
+function portIsTaken({ host, port }: Pick<Settings, 'host' | 'port'>): Error {
+  return new Error(`port ${port} on ${host} is taken: stop what listens there, or choose another port with --port`);
+}

@@ -1,0 +1,65 @@
+/** All commands of `drover`, and what happens to their errors. */
+import { Command, CommanderError } from 'commander';
+import { VERSION } from '../version.js';
+import { addDevCommand } from './commands/dev.js';
+import { addJobCommands } from './commands/job.js';
+import { addLookCommands } from './commands/look.js';
+import { addMigrateCommand } from './commands/migrate.js';
+import { addNodeCommand } from './commands/node.js';
+import { addServerCommand } from './commands/server.js';
+import { addWorkerCommand } from './commands/worker.js';
+import type { CliContext } from './context.js';
+import { describeError, EXIT_CODES, exitNameOf } from './exit-codes.js';
+import { printJson, printLine } from './output.js';
+
+/** Runs one command line to its end and says with which code the process should exit. */
+export async function runCli(args: readonly string[], context: CliContext): Promise<number> {
+  const program = createProgram(context);
+  try {
+    await program.parseAsync(args, { from: 'user' });
+    return EXIT_CODES.ok.code;
+  } catch (error) {
+    const name = exitNameOf(error);
+    // Commander has printed its own help and errors already.
+    if (!(error instanceof CommanderError)) reportError(error, args.includes('--json'), context);
+    return EXIT_CODES[name].code;
+  }
+}
+
+export function createProgram(context: CliContext): Command {
+  const program = new Command('drover')
+    .description('Distributed jobs on PostgreSQL alone.')
+    .version(VERSION, '-V, --version', 'print the version')
+    .option('--json', 'print JSON for programs instead of text for people')
+    .option('--config <file>', 'configuration file [drover.config.json or drover.config.mjs] (DROVER_CONFIG)')
+    .helpOption('-h, --help', 'print this help')
+    .configureHelp({ showGlobalOptions: true })
+    .configureOutput({
+      writeOut: (text) => context.stdout.write(text),
+      writeErr: (text) => context.stderr.write(text),
+    })
+    .showSuggestionAfterError()
+    .showHelpAfterError('(--help shows what is possible)')
+    .addHelpText('after', exitCodeHelp)
+    .exitOverride();
+  addDevCommand(program, context);
+  addServerCommand(program, context);
+  addWorkerCommand(program, context);
+  addNodeCommand(program, context);
+  addMigrateCommand(program, context);
+  addJobCommands(program, context);
+  addLookCommands(program, context);
+  return program;
+}
+
+function exitCodeHelp(): string {
+  const lines = Object.values(EXIT_CODES).map(({ code, meaning }) => `  ${code}  ${meaning}`);
+  return `\nExit codes:\n${lines.join('\n')}`;
+}
+
+function reportError(error: unknown, asJson: boolean, context: CliContext): void {
+  const message = describeError(error);
+  const code = error instanceof Error && 'code' in error ? String(error.code) : exitNameOf(error);
+  if (asJson) printJson(context.stderr, { error: { code, message } });
+  else printLine(context.stderr, `drover: ${message}`);
+}

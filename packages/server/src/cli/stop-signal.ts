@@ -1,0 +1,79 @@
+/**
+ * From the signals of the operating system to one AbortSignal. The first signal asks for a clean stop; a
+ * later one ends the process at once.
+ */
+
+/**
+ * Ctrl-C reaches every process of the terminal, and npm passes on to its child what the child has got
+ * already. So a signal that follows at once is the same one.
+ */
+const SAME_SIGNAL_MS = 1000;
+const IMPATIENT_EXIT_CODE = 130;
+
+export function stopOnSignals(): AbortSignal {
+  const controller = new AbortController();
+  let firstAt: number | undefined;
+  const onSignal = (name: string) => {
+    if (firstAt === undefined) {
+      firstAt = performance.now();
+      controller.abort(new Error(`stopped by ${name}`));
+    } else if (performance.now() - firstAt > SAME_SIGNAL_MS) {
+      process.exit(IMPATIENT_EXIT_CODE);
+    }
+  };
+  process.on('SIGINT', onSignal);
+  process.on('SIGTERM', onSignal);
+  // A process that was started with a channel belongs to the one at its other end and goes with it.
+  if (process.channel) {
+    process.on('disconnect', () => onSignal('disconnect'));
+    process.channel.unref();
+  }
+  // The reader of our output is gone (`drover dev | head`): nobody is watching any more.
+  process.stdout.on('error', () => onSignal('closed output'));
+  return controller.signal;
+}
+
+/** Resolves when the signal is given. */
+export function whenAborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}
+
+/** Keeps what was started and stops it in the opposite order, all of it, even if one does not stop well. */
+export class Teardown {
+  readonly #steps: (() => Promise<void>)[] = [];
+
+  add(stop: () => Promise<void>): void {
+    this.#steps.push(stop);
+  }
+
+  async run(): Promise<void> {
+    const problems: unknown[] = [];
+    for (let stop = this.#steps.pop(); stop; stop = this.#steps.pop()) {
+      await stop().catch((error: unknown) => problems.push(error));
+    }
+    if (problems.length > 0) throw problems[0];
+  }
+}
+
+/**
+ * Starts something, keeps it running until a signal comes, and stops it. What a failed or interrupted start
+ * has already begun is stopped as well.
+ */
+export async function runUntilStopped(
+  start: (running: { signal: AbortSignal; teardown: Teardown }) => Promise<void>,
+): Promise<void> {
+  const signal = stopOnSignals();
+  const teardown = new Teardown();
+  try {
+    await start({ signal, teardown });
+    await whenAborted(signal);
+  } catch (error) {
+    const wasInterrupted = signal.aborted && error === signal.reason;
+    if (!wasInterrupted) throw error;
+  } finally {
+    await teardown.run();
+  }
+}

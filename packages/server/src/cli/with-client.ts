@@ -1,0 +1,29 @@
+/** How a command talks to a running server. */
+import { type Client, createClient } from '@drover/sdk';
+import type { Command } from 'commander';
+import { type CliContext, type GlobalOptions, settingsFor } from './context.js';
+import { printJson, printLine } from './output.js';
+
+/** A person waits: rather tell soon that nobody answers than try for long. */
+const TIMEOUT = '10s';
+const RETRIES = 2;
+
+export async function withClient<Value>(
+  command: Command,
+  context: CliContext,
+  work: (client: Client) => Promise<Value>,
+): Promise<Value> {
+  const { url, token } = await settingsFor(command, 'client', context);
+  const client = createClient({ url, token, timeout: TIMEOUT, retries: RETRIES });
+  try {
+    return await work(client);
+  } finally {
+    await client.close();
+  }
+}
+
+/** Prints an answer in the form that was asked for. */
+export function show(command: Command, context: CliContext, value: unknown, toText: () => string): void {
+  if (command.optsWithGlobals<GlobalOptions>().json) printJson(context.stdout, value);
+  else printLine(context.stdout, toText());
+}

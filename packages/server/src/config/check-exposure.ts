@@ -1,0 +1,63 @@
+/** From settings to the configuration of a server, and what no server may be started with. Pure. */
+import { formatDuration } from '@drover/protocol';
+import { ConfigError } from './config-error.js';
+import type { ServerConfig } from './server-config.js';
+import type { Settings } from './settings.js';
+
+/** Guessing 16 random characters is hopeless; anything shorter tends to be a word. */
+const MIN_TOKEN_LENGTH = 16;
+/** A lease must outlive two lost beats, or a short hiccup takes a worker's jobs away. */
+const BEATS_PER_LEASE = 3;
+
+const LOOPBACK_PATTERN = /^(localhost|127(\.\d{1,3}){3}|\[?::1\]?)$/i;
+
+export function toServerConfig(settings: Settings, databaseUrl: string): ServerConfig {
+  const { port, host, tokens, insecure, publicUrl, maxPending, poolSize, logLevel } = settings;
+  return {
+    ...{ port, host, databaseUrl, tokens, insecure, publicUrl, maxPending, poolSize, logLevel },
+    retentionMs: settings.retention,
+    payloadLimitBytes: settings.payloadLimit,
+    resultLimitBytes: settings.resultLimit,
+    beatMs: settings.beat,
+    leaseMs: settings.lease,
+    pollMs: settings.poll,
+  };
+}
+
+/** Throws if the server would let in whom it should not, or take jobs from workers that live. */
+export function checkServerConfig(config: ServerConfig): void {
+  checkExposure(config);
+  if (config.leaseMs < BEATS_PER_LEASE * config.beatMs) {
+    throw new ConfigError(
+      `lease: expected at least ${BEATS_PER_LEASE} beats of ${formatDuration(config.beatMs)}, ` +
+        `got ${formatDuration(config.leaseMs)}`,
+    );
+  }
+}
+
+/** Without tokens a server listens on loopback only, unless it is told otherwise by name. */
+export function checkExposure(config: Pick<ServerConfig, 'host' | 'tokens' | 'insecure'>): void {
+  const names = new Set<string>();
+  const secrets = new Set<string>();
+  for (const { name, token } of config.tokens) {
+    if (token.length < MIN_TOKEN_LENGTH) {
+      throw new ConfigError(
+        `tokens: "${name}" has ${token.length} characters, expected at least ${MIN_TOKEN_LENGTH}: ` +
+          'make one with `openssl rand -base64 32`',
+      );
+    }
+    if (names.has(name)) throw new ConfigError(`tokens: there are two with the name "${name}"`);
+    if (secrets.has(token)) throw new ConfigError(`tokens: "${name}" is the same as another one`);
+    names.add(name);
+    secrets.add(token);
+  }
+  if (config.tokens.length > 0 || config.insecure || isLoopback(config.host)) return;
+  throw new ConfigError(
+    `host: ${config.host} can be reached from other machines and there are no tokens: ` +
+      'set DROVER_TOKENS="role:token", or --insecure to let everybody in',
+  );
+}
+
+export function isLoopback(host: string): boolean {
+  return LOOPBACK_PATTERN.test(host);
+}

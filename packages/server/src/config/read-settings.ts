@@ -1,0 +1,137 @@
+/**
+ * Settings come from flags, else from the environment, else from a file, else from their defaults. What is
+ * not understood is refused, never ignored: a misspelt setting that is silently dropped is found out in
+ * production.
+ */
+import { readFile, stat } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { nearest } from '@drover/protocol';
+import { ConfigError } from './config-error.js';
+import { flagName, SETTING_KEYS, type SettingKey, type Settings, settingOf, variableName } from './settings.js';
+
+const CONFIG_VARIABLE = 'DROVER_CONFIG';
+const DEFAULT_FILES = ['drover.config.json', 'drover.config.mjs'];
+/** Read by the test suite alone. */
+const TEST_PREFIX = 'DROVER_TEST_';
+const SHOWN_VALUE_LENGTH = 80;
+
+export type Sources = {
+  /** By key, as the command line gave them; `undefined` counts as not given. */
+  flags: Partial<Record<SettingKey, unknown>>;
+  env: Record<string, string | undefined>;
+  file?: { path: string; content: unknown };
+};
+
+/** Finds the configuration file, if there is one, and reads everything. */
+export async function readSettings(options: {
+  flags: Sources['flags'];
+  configPath?: string | undefined;
+  env: Sources['env'];
+  cwd: string;
+}): Promise<Settings> {
+  const { flags, env, cwd } = options;
+  const file = await readConfigFile(options.configPath ?? (env[CONFIG_VARIABLE] || undefined), cwd);
+  return resolveSettings(file ? { flags, env, file } : { flags, env });
+}
+
+/** Pure: what the sources say together. */
+export function resolveSettings(sources: Sources): Settings {
+  const fromFile = knownKeys(sources.file);
+  refuseUnknownVariables(sources.env);
+  const values = SETTING_KEYS.map((key): [SettingKey, unknown] => {
+    const variable = variableName(key);
+    if (sources.flags[key] !== undefined) return [key, parse(key, sources.flags[key], `flag ${flagName(key)}`)];
+    // An empty variable is one that a script or a compose file passes on without having it.
+    if (sources.env[variable]) return [key, parse(key, sources.env[variable], `environment variable ${variable}`)];
+    if (fromFile[key] !== undefined) return [key, parse(key, fromFile[key], `file ${sources.file?.path}`)];
+    return [key, defaultOf(key)];
+  });
+  return Object.fromEntries(values) as Settings;
+}
+
+function defaultOf(key: SettingKey): unknown {
+  const { default: value } = settingOf(key);
+  return value === undefined ? undefined : parse(key, value, 'default');
+}
+
+function parse(key: SettingKey, given: unknown, source: string): unknown {
+  const { kind, secret } = settingOf(key);
+  const value = kind.parse(given);
+  if (value !== undefined) return value;
+  const shown = secret ? '' : `, got ${(JSON.stringify(given) ?? String(given)).slice(0, SHOWN_VALUE_LENGTH)}`;
+  throw new ConfigError(`${key}: expected ${kind.expected}${shown} (from ${source})`);
+}
+
+function knownKeys(file: Sources['file']): Partial<Record<SettingKey, unknown>> {
+  if (!file) return {};
+  if (typeof file.content !== 'object' || file.content === null || Array.isArray(file.content)) {
+    throw new ConfigError(`file ${file.path}: expected an object of settings`);
+  }
+  for (const key of Object.keys(file.content)) {
+    if (!SETTING_KEYS.some((known) => known === key)) {
+      throw new ConfigError(`unknown setting "${key}" in ${file.path}${suggest(key, SETTING_KEYS)}`);
+    }
+  }
+  return file.content;
+}
+
+function refuseUnknownVariables(env: Sources['env']): void {
+  const known = [CONFIG_VARIABLE, ...SETTING_KEYS.map(variableName)];
+  for (const variable of Object.keys(env)) {
+    if (!variable.startsWith('DROVER_') || variable.startsWith(TEST_PREFIX) || known.includes(variable)) continue;
+    throw new ConfigError(`unknown environment variable ${variable}${suggest(variable, known)}`);
+  }
+}
+
+function suggest(word: string, known: readonly string[]): string {
+  const near = nearest(word, known);
+  return near ? `: did you mean ${near}?` : '';
+}
+
+async function readConfigFile(given: string | undefined, cwd: string): Promise<Sources['file'] | undefined> {
+  const path = given === undefined ? await findConfigFile(cwd) : resolve(cwd, given);
+  if (path === undefined) return undefined;
+  if (path.endsWith('.json')) return { path, content: parseJson(path, await readText(path)) };
+  if (path.endsWith('.mjs') || path.endsWith('.js')) return { path, content: await importDefault(path) };
+  throw new ConfigError(`configuration file ${path}: expected a name that ends in .json or .mjs`);
+}
+
+async function findConfigFile(cwd: string): Promise<string | undefined> {
+  const paths = DEFAULT_FILES.map((name) => resolve(cwd, name));
+  const present = await Promise.all(paths.map((path) => stat(path).catch(() => undefined)));
+  const found = paths.filter((_, index) => present[index]);
+  if (found.length > 1) throw new ConfigError(`there are both ${found.join(' and ')}: keep one, or choose by --config`);
+  return found[0];
+}
+
+async function readText(path: string): Promise<string> {
+  try {
+    return await readFile(path, 'utf8');
+  } catch (error) {
+    throw new ConfigError(`cannot read configuration file ${path}: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+function parseJson(path: string, content: string): unknown {
+  try {
+    return JSON.parse(content);
+  } catch (error) {
+    throw new ConfigError(`configuration file ${path} is not valid JSON: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+async function importDefault(path: string): Promise<unknown> {
+  let module: { default?: unknown };
+  try {
+    module = await import(pathToFileURL(path).href);
+  } catch (error) {
+    throw new ConfigError(`cannot load configuration file ${path}: ${messageOf(error)}`, { cause: error });
+  }
+  if (module.default !== undefined) return module.default;
+  throw new ConfigError(`configuration file ${path} has no default export`);
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

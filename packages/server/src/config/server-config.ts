@@ -1,0 +1,34 @@
+/**
+ * What a server needs to know, with every default filled in and every unit resolved: inner code never
+ * asks "is it set?" and never parses a duration. It imports nothing but types, so that the engine depends
+ * on this file and not on how the values were read.
+ */
+import type { Role } from '@drover/protocol';
+
+export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
+export type LogLevel = (typeof LOG_LEVELS)[number];
+
+/** A credential that the configuration grants. `name` is what logs and the audit trail show. */
+export type ConfiguredToken = { name: string; role: Role; token: string };
+
+export type ServerConfig = {
+  port: number;
+  host: string;
+  databaseUrl: string;
+  tokens: ConfiguredToken[];
+  /** Allows an address other than loopback without tokens. */
+  insecure: boolean;
+  /** The address that workers are told; undefined: made of host and port. */
+  publicUrl: string | undefined;
+  retentionMs: number;
+  payloadLimitBytes: number;
+  resultLimitBytes: number;
+  beatMs: number;
+  leaseMs: number;
+  pollMs: number;
+  /** Jobs that wait in this server's memory before it answers 429. */
+  maxPending: number;
+  /** Connections of each of the server's pools. */
+  poolSize: number;
+  logLevel: LogLevel;
+};

@@ -1,0 +1,219 @@
+/**
+ * Every setting of Drover, once. The configuration file, the environment, the flags of the commands and
+ * the reference in the docs are all made from this table; a setting is added here and nowhere else.
+ *
+ * The key `payloadLimit` is `payloadLimit` in a file, `DROVER_PAYLOAD_LIMIT` in the environment and
+ * `--payload-limit` as a flag.
+ */
+import { LIMITS } from '@drover/protocol';
+import { LOG_LEVELS } from './server-config.js';
+import {
+  address,
+  boolean,
+  bytes,
+  duration,
+  integer,
+  listOf,
+  name,
+  oneOf,
+  text,
+  tokens,
+  type ValueKind,
+} from './value-kinds.js';
+
+export const COMMANDS = ['dev', 'server', 'node', 'worker', 'migrate', 'client'] as const;
+/** `client` stands for every command that talks to a running server. */
+export type Command = (typeof COMMANDS)[number];
+
+export type Setting<Value = unknown> = {
+  kind: ValueKind<Value>;
+  /** As a user would write it; absent: the setting has no value unless it is given. */
+  default?: string | number | boolean | readonly string[];
+  description: string;
+  /** The commands that have it as a flag. */
+  commands: readonly Command[];
+  /** Never shown. */
+  secret?: boolean;
+  /** False: not as a flag, because command lines can be read by every user of the machine. */
+  flag?: boolean;
+};
+
+const servers = ['dev', 'server', 'node'] as const;
+const databases = ['dev', 'server', 'node', 'migrate'] as const;
+const workers = ['worker', 'node'] as const;
+const processes = ['dev', 'server', 'node', 'worker'] as const;
+
+export const SETTINGS = {
+  port: {
+    kind: integer(0, 65_535),
+    default: 8420,
+    description: 'Port of the HTTP API; 0 takes any free one.',
+    commands: servers,
+  },
+  host: {
+    kind: text('a host name or an IP address', (value) => /^[\w.:[\]-]+$/.test(value)),
+    default: '127.0.0.1',
+    description: 'Address to listen on. Anything but loopback needs `tokens`.',
+    commands: servers,
+  },
+  publicUrl: {
+    kind: address('http:', 'https:'),
+    description: 'The address of this server as workers reach it. Default: made of host and port.',
+    commands: servers,
+  },
+  databaseUrl: {
+    kind: address('postgres:', 'postgresql:'),
+    description: 'The PostgreSQL to use. Without it an embedded one runs in `dataDir`.',
+    commands: databases,
+    secret: true,
+  },
+  dataDir: {
+    kind: text('a path', (value) => value.length > 0 && !value.includes('\0')),
+    default: '.drover',
+    description: 'Folder of the embedded PostgreSQL.',
+    commands: databases,
+  },
+  tokens: {
+    kind: tokens(),
+    default: [],
+    description: 'Who may use the API: `role:token,role:token`, or a list of { name, role, token } in a file.',
+    commands: servers,
+    secret: true,
+    flag: false,
+  },
+  insecure: {
+    kind: boolean(),
+    default: false,
+    description: 'Allow everybody who reaches this server to use it without a token.',
+    commands: servers,
+  },
+  retention: {
+    kind: duration(1000),
+    default: '14d',
+    description: 'How long finished jobs are kept.',
+    commands: servers,
+  },
+  payloadLimit: {
+    kind: bytes(1, LIMITS.requestBytes / 2),
+    default: `${LIMITS.payloadBytes / 1024 ** 2}MiB`,
+    description: 'Largest payload of a job, as JSON text; a larger one is answered with status 413.',
+    commands: servers,
+  },
+  resultLimit: {
+    kind: bytes(1, LIMITS.frameBytes / 2),
+    default: `${LIMITS.resultBytes / 1024 ** 2}MiB`,
+    description: 'Largest result of a job, as JSON text.',
+    commands: servers,
+  },
+  beat: {
+    kind: duration(50, 60_000),
+    default: '5s',
+    description: 'How often workers and servers show that they live.',
+    commands: servers,
+  },
+  lease: {
+    kind: duration(150, 3_600_000),
+    default: '30s',
+    description: 'How long a silent worker keeps its jobs; at least three beats.',
+    commands: servers,
+  },
+  poll: {
+    kind: duration(10, 60_000),
+    default: '250ms',
+    description: 'How often a server looks for work that nobody told it about.',
+    commands: servers,
+  },
+  maxPending: {
+    kind: integer(1, 10_000_000),
+    default: 50_000,
+    description: 'Jobs that wait in the memory of one server before it refuses more with status 429.',
+    commands: servers,
+  },
+  poolSize: {
+    kind: integer(1, 1000),
+    default: 4,
+    description: 'Connections of each of the pools of one server.',
+    commands: servers,
+  },
+  url: {
+    kind: listOf(address('http:', 'https:')),
+    default: ['http://127.0.0.1:8420'],
+    description: 'The servers to talk to, separated by commas.',
+    commands: ['worker', 'client'],
+  },
+  token: {
+    kind: text('a text', (value) => value.length > 0),
+    description: 'The token to show to the server. Rather use the environment: flags can be seen by others.',
+    commands: ['worker', 'client'],
+    secret: true,
+  },
+  slots: {
+    kind: integer(1, LIMITS.workerSlots),
+    default: 10,
+    description: 'Jobs that one worker runs at the same time.',
+    commands: workers,
+  },
+  queues: {
+    kind: listOf(name()),
+    description: 'The queues to take jobs from, separated by commas. Default: all.',
+    commands: workers,
+  },
+  workerName: {
+    kind: name(),
+    description: 'What people see as the name of the worker. Default: made of the process and the machine.',
+    commands: workers,
+  },
+  prefetch: {
+    kind: integer(0, LIMITS.prefetch),
+    description: 'Jobs that a worker holds beyond its slots. Default: as many as the pace of its jobs calls for.',
+    commands: workers,
+  },
+  drainTimeout: {
+    kind: duration(0),
+    default: '30s',
+    description: 'How long a stopping worker lets its jobs go on.',
+    commands: ['worker', 'node', 'dev'],
+  },
+  logLevel: {
+    kind: oneOf(LOG_LEVELS),
+    default: 'info',
+    description: 'The least severe line to log.',
+    commands: processes,
+  },
+  logFormat: {
+    kind: oneOf(['auto', 'json', 'pretty']),
+    default: 'auto',
+    description: '`auto` is `pretty` on a terminal and `json` elsewhere.',
+    commands: processes,
+  },
+} as const satisfies Record<string, Setting>;
+
+export type SettingKey = keyof typeof SETTINGS;
+export const SETTING_KEYS = Object.keys(SETTINGS) as SettingKey[];
+
+type ValueOf<Key extends SettingKey> = (typeof SETTINGS)[Key]['kind'] extends ValueKind<infer Value> ? Value : never;
+type HasDefault<Key extends SettingKey> = (typeof SETTINGS)[Key] extends { default: unknown } ? true : false;
+
+/** All settings, parsed. Those without a default may be undefined. */
+export type Settings = {
+  [Key in SettingKey]: HasDefault<Key> extends true ? ValueOf<Key> : ValueOf<Key> | undefined;
+};
+
+/** The setting as any of them, for code that goes over the whole table. */
+export function settingOf(key: SettingKey): Setting {
+  return SETTINGS[key];
+}
+
+/** `payloadLimit` → `DROVER_PAYLOAD_LIMIT` */
+export function variableName(key: SettingKey): string {
+  return `DROVER_${key.replace(/[A-Z]/g, '_$&').toUpperCase()}`;
+}
+
+/** `payloadLimit` → `--payload-limit` */
+export function flagName(key: SettingKey): string {
+  return `--${key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+}
+
+export function settingsOf(command: Command): SettingKey[] {
+  return SETTING_KEYS.filter((key) => settingOf(key).commands.includes(command));
+}

@@ -1,0 +1,139 @@
+/**
+ * The kinds of values a setting can have. Each takes the text of an environment variable or flag as well
+ * as the plain value of a file, and says in words what it expects.
+ */
+import { MAX_DURATION_MS, nameSchema, parseDuration, ROLES, type Role } from '@drover/protocol';
+import type { z } from 'zod';
+import type { ConfiguredToken } from './server-config.js';
+
+/** `parse` yields undefined for what does not fit. */
+export type ValueKind<Value> = { expected: string; parse: (given: unknown) => Value | undefined };
+
+const BYTE_UNITS: Record<string, number> = {
+  B: 1,
+  KIB: 1024,
+  MIB: 1024 ** 2,
+  GIB: 1024 ** 3,
+  KB: 1e3,
+  MB: 1e6,
+  GB: 1e9,
+};
+const BYTES_PATTERN = /^(\d{1,15}(?:\.\d{1,3})?)\s*([a-z]{1,3})$/i;
+
+export function integer(min: number, max: number): ValueKind<number> {
+  return {
+    expected: `a whole number from ${min} to ${max}`,
+    parse: (given) => {
+      const value = numberOf(given);
+      return value !== undefined && Number.isInteger(value) && value >= min && value <= max ? value : undefined;
+    },
+  };
+}
+
+/** Yields milliseconds. */
+export function duration(minMs: number, maxMs: number = MAX_DURATION_MS): ValueKind<number> {
+  const least = minMs > 0 ? ` of at least ${minMs} ms` : '';
+  return {
+    expected: `a duration${least} such as "250ms", "30s", "10m", "2h", "14d", or milliseconds`,
+    parse: (given) => {
+      const ms = parseDuration(numberOf(given) ?? given);
+      return ms !== undefined && ms >= minMs && ms <= maxMs ? ms : undefined;
+    },
+  };
+}
+
+/** Yields bytes. */
+export function bytes(min: number, max: number): ValueKind<number> {
+  return {
+    expected: `a size from ${min} to ${max} bytes such as "512KiB", "1MiB", or a number of bytes`,
+    parse: (given) => {
+      const value = numberOf(given) ?? sizeOf(given);
+      return value !== undefined && Number.isInteger(value) && value >= min && value <= max ? value : undefined;
+    },
+  };
+}
+
+export function boolean(): ValueKind<boolean> {
+  return {
+    expected: 'true or false',
+    parse: (given) => {
+      if (given === true || given === 'true' || given === '1') return true;
+      return given === false || given === 'false' || given === '0' ? false : undefined;
+    },
+  };
+}
+
+export function text(expected: string, accepts: (value: string) => boolean): ValueKind<string> {
+  return { expected, parse: (given) => (typeof given === 'string' && accepts(given) ? given : undefined) };
+}
+
+export function oneOf<Option extends string>(options: readonly Option[]): ValueKind<Option> {
+  return {
+    expected: `one of ${options.join(', ')}`,
+    parse: (given) => options.find((option) => option === given),
+  };
+}
+
+export function address(...protocols: string[]): ValueKind<string> {
+  const expected = `an address that starts with ${protocols.map((protocol) => `${protocol}//`).join(' or ')}`;
+  return text(expected, (value) => URL.canParse(value) && protocols.includes(new URL(value).protocol));
+}
+
+/** A comma-separated text or an array. */
+export function listOf<Item>(item: ValueKind<Item>): ValueKind<Item[]> {
+  return {
+    expected: `one or more, separated by commas: ${item.expected}`,
+    parse: (given) => {
+      const parts = typeof given === 'string' ? given.split(',').map((part) => part.trim()) : given;
+      return Array.isArray(parts) && parts.length > 0 ? everyOf(parts.map((part) => item.parse(part))) : undefined;
+    },
+  };
+}
+
+export function name(): ValueKind<string> {
+  const schema: z.ZodType<string> = nameSchema;
+  return text(
+    'a name of letters, digits and _ . : / @ - that starts with a letter, a digit or _',
+    (value) => schema.safeParse(value).success,
+  );
+}
+
+/** `role:token,role:token`, or in a file `[{ "name": "ci", "role": "client", "token": "…" }]`. */
+export function tokens(): ValueKind<ConfiguredToken[]> {
+  return {
+    expected: `"role:token,role:token", or in a file a list of { name, role, token }; roles are ${ROLES.join(', ')}`,
+    parse: (given) => {
+      const parts: unknown = typeof given === 'string' ? given.split(',').map(splitToken) : given;
+      return Array.isArray(parts) ? everyOf(parts.map(tokenOf)) : undefined;
+    },
+  };
+}
+
+function splitToken(part: string): unknown {
+  const colon = part.indexOf(':');
+  return { role: part.slice(0, colon).trim(), token: part.slice(colon + 1).trim() };
+}
+
+function tokenOf(value: unknown, index: number): ConfiguredToken | undefined {
+  if (typeof value !== 'object' || value === null) return undefined;
+  const { name: given, role, token, ...unknown } = value as Record<string, unknown>;
+  const isRole = (text: unknown): text is Role => ROLES.some((known) => known === text);
+  if (!isRole(role) || typeof token !== 'string' || Object.keys(unknown).length > 0) return undefined;
+  const named = given === undefined ? `${role}-${index + 1}` : name().parse(given);
+  return named === undefined ? undefined : { name: named, role, token };
+}
+
+function numberOf(given: unknown): number | undefined {
+  if (typeof given === 'number') return given;
+  return typeof given === 'string' && /^-?\d{1,15}$/.test(given.trim()) ? Number(given) : undefined;
+}
+
+function sizeOf(given: unknown): number | undefined {
+  const match = typeof given === 'string' ? BYTES_PATTERN.exec(given.trim()) : null;
+  const unit = match ? BYTE_UNITS[(match[2] ?? '').toUpperCase()] : undefined;
+  return unit === undefined ? undefined : Math.round(Number(match?.[1]) * unit);
+}
+
+function everyOf<Item>(items: (Item | undefined)[]): Item[] | undefined {
+  return items.every((item) => item !== undefined) ? (items as Item[]) : undefined;
+}

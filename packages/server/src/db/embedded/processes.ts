@@ -1,0 +1,57 @@
+/**
+ * What can be known of other processes of this machine. A bare pid proves nothing, because numbers are
+ * used again (in a container, after each restart), so a process is named by its pid and its start.
+ */
+import { execFile } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import { setTimeout as delay } from 'node:timers/promises';
+import { promisify } from 'node:util';
+
+const CHECK_INTERVAL_MS = 25;
+/** Position of the start time in /proc/PID/stat, counted from the field behind the command's name. */
+const START_TIME_FIELD = 19;
+
+/** A text that no other process of this machine has, or undefined if there is no such process. */
+export async function processIdentity(pid: number): Promise<string | undefined> {
+  if (process.platform !== 'linux') return askPs(pid, 'lstart');
+  const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => undefined);
+  if (stat === undefined) return undefined;
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  const isZombie = fields[0] === 'Z';
+  const boot = await readFile('/proc/sys/kernel/random/boot_id', 'utf8').catch(() => '');
+  return isZombie ? undefined : `${boot.trim()}/${fields[START_TIME_FIELD]}`;
+}
+
+/** The command line of a process, or undefined if there is no such process. */
+export async function commandLine(pid: number): Promise<string | undefined> {
+  if (process.platform !== 'linux') return askPs(pid, 'args');
+  // Not /proc/PID/cwd or exe: root inside a container may not look at those of another user.
+  const text = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
+  return text.replaceAll('\0', ' ').trim() || undefined;
+}
+
+async function askPs(pid: number, column: string): Promise<string | undefined> {
+  const answer = await promisify(execFile)('ps', ['-o', `${column}=`, '-p', String(pid)]).catch(() => undefined);
+  return answer?.stdout.trim() || undefined;
+}
+
+export type SignalStep = { signal: NodeJS.Signals; waitMs: number };
+
+/** Sends one signal after the other until the process is gone. False if it outlived all of them. */
+export async function endProcess(pid: number, steps: readonly SignalStep[]): Promise<boolean> {
+  const identity = await processIdentity(pid);
+  for (const { signal, waitMs } of steps) {
+    if (identity === undefined || (await processIdentity(pid)) !== identity) return true;
+    try {
+      process.kill(pid, signal);
+    } catch {
+      // Gone in the meantime, which the next look will tell; or not ours, and then it will stay.
+    }
+    const deadline = performance.now() + waitMs;
+    while (performance.now() < deadline) {
+      if ((await processIdentity(pid)) !== identity) return true;
+      await delay(CHECK_INTERVAL_MS);
+    }
+  }
+  return (await processIdentity(pid)) !== identity;
+}

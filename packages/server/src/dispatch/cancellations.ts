@@ -1,0 +1,33 @@
+/**
+ * Cancel requests for running jobs, passed on to the workers of this server. The request is in the job's
+ * row; a hint from the server that took it makes this quick, and looking with every beat makes it sure.
+ */
+import type { Logger } from 'pino';
+import type { Runner } from '../db/database.js';
+import { sql } from '../db/statement.js';
+import { groupBy } from '../group-by.js';
+import type { Session } from './session.js';
+
+const requested = sql('cancels_requested')`
+select id::text as id, fence, session_id::text as "sessionId",
+  case when expires_at <= now() then 'expired' else 'cancelled' end as reason
+from drover.job
+where cancel_requested_at is not null and session_id = any($1::uuid[])`;
+
+type Requested = { id: string; fence: number; sessionId: string; reason: 'expired' | 'cancelled' };
+
+/** Tells every session of this server what it should stop. Telling twice does no harm. */
+export async function passOnCancels(db: Runner, sessions: ReadonlyMap<string, Session>, logger: Logger): Promise<void> {
+  if (sessions.size === 0) return;
+  const rows = await db.run<Requested>(requested, [[...sessions.keys()]]);
+  for (const [sessionId, items] of groupBy(rows, (row) => row.sessionId)) {
+    logger.debug({ session: sessionId, jobs: items.length }, 'passing on cancels');
+    tellToStop(sessions.get(sessionId), items);
+  }
+}
+
+export function tellToStop(session: Session | undefined, items: { id: string; fence: number; reason: string }[]): void {
+  if (!session || session.closed) return;
+  const listed = items.map(({ id, fence, reason }) => ({ id, fence, reason }));
+  session.send(JSON.stringify({ kind: 'cancel', items: listed }));
+}

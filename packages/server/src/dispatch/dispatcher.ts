@@ -1,0 +1,204 @@
+/**
+ * The dispatcher loop of one server: free slots of its workers → one claim for all of them → one frame a
+ * worker. One claim is under way at a time; slots that become free meanwhile go together in the next.
+ *
+ * What always holds: a job is sent to a worker only after the commit that made that worker its holder. A
+ * grant that could not be sent is released. When the answer to a claim is lost, nobody knows what it
+ * granted, so the sessions concerned are compared with the database before they are given more.
+ *
+ * It knows of work by being woken (an insert, a promotion, a hint from another server) and, because every
+ * hint may be lost, by polling.
+ */
+import type { Logger } from 'pino';
+import type { Runner } from '../db/database.js';
+import { groupBy } from '../group-by.js';
+import { type ClaimedJob, claimJobs } from '../lifecycle/claim.js';
+import { releaseJobs } from '../lifecycle/release.js';
+import { planSlots } from './assign.js';
+import { releaseUnknownGrants } from './reconcile.js';
+import { freeSlots, type GrantedJob, type Session, suits } from './session.js';
+
+export type Dispatcher = {
+  start(): void;
+  /** Resolves when no claim is under way. */
+  stop(): Promise<void>;
+  add(session: Session): void;
+  remove(session: Session): void;
+  readonly sessions: ReadonlyMap<string, Session>;
+  /** There may be jobs to claim. */
+  wake(): void;
+  /** A worker takes more. Where nothing was waiting when last looked, that is no reason to look again. */
+  offered(): void;
+  /** A place for a job that is about to be inserted into a lane where nothing waits, if there is one. */
+  reserve(queue: string, type: string): Session | undefined;
+  /** Sends grants that are committed. The places must have been reserved. */
+  deliver(session: Session, jobs: GrantedJob[]): void;
+  /** What this session holds according to the database is not certain; compare before giving it more. */
+  doubt(session: Session): void;
+};
+
+/** Jobs claimed for one group in one statement: more gain nothing, and the statement stays short. */
+const CLAIM_LIMIT = 1000;
+const RETRY_AFTER_ERROR_MS = 500;
+
+export function createDispatcher(deps: { db: Runner; logger: Logger; pollMs: number }): Dispatcher {
+  const { db, logger, pollMs } = deps;
+  const sessions = new Map<string, Session>();
+  const doubtful = new Set<Session>();
+  /** Groups whose lanes were empty when last looked at. */
+  const drained = new Set<string>();
+  let turn: Promise<void> | undefined;
+  let wanted = false;
+  let stopped = true;
+  let poll: NodeJS.Timeout | undefined;
+
+  function schedule(): void {
+    wanted = true;
+    if (turn || stopped) return;
+    turn = runTurns().finally(() => {
+      turn = undefined;
+    });
+  }
+
+  async function runTurns(): Promise<void> {
+    // a microtask's pause gathers the offers and wake-ups of this turn of the event loop
+    await Promise.resolve();
+    while (wanted && !stopped) {
+      wanted = false;
+      try {
+        await settleDoubts();
+        await claimOnce();
+      } catch (error) {
+        logger.error({ err: error }, 'claiming failed, trying again');
+        await pause(RETRY_AFTER_ERROR_MS);
+        wanted = true;
+      }
+    }
+  }
+
+  async function claimOnce(): Promise<void> {
+    const candidates = [...sessions.values()]
+      .filter((session) => !drained.has(session.groupKey))
+      .map((session) => ({ ...pick(session), free: freeSlots(session) }));
+    const groups = planSlots(candidates, CLAIM_LIMIT);
+    if (groups.length === 0) return;
+
+    const involved = new Map<string, Session>();
+    for (const id of groups.flatMap((group) => group.slots)) {
+      const session = sessions.get(id) as Session;
+      session.reserved += 1;
+      involved.set(id, session);
+    }
+    const asked = new Map(groups.map((group) => [group.groupKey, group.slots.length]));
+    for (const key of asked.keys()) drained.add(key);
+    let claimed: ClaimedJob[];
+    try {
+      claimed = await claimJobs(db, groups);
+    } catch (error) {
+      for (const session of involved.values()) doubtful.add(session);
+      drained.clear();
+      throw error;
+    } finally {
+      for (const id of groups.flatMap((group) => group.slots)) (involved.get(id) as Session).reserved -= 1;
+    }
+    if (claimed.length === 0) return;
+    for (const [sessionId, jobs] of groupBy(claimed, (job) => job.sessionId)) {
+      const session = involved.get(sessionId) as Session;
+      drained.delete(session.groupKey);
+      send(session, jobs);
+    }
+    wanted = true;
+  }
+
+  function send(session: Session, jobs: GrantedJob[]): void {
+    if (session.closed) {
+      giveBack(jobs);
+      return;
+    }
+    session.sent += jobs.length;
+    for (const job of jobs) session.grants.set(job.id, job.fence);
+    session.send(`{"kind":"assign","jobs":[${jobs.map((job) => job.assignment).join(',')}]}`);
+  }
+
+  /** The connection ended between the claim and the delivery. If this fails too, the next `hello` mends it. */
+  function giveBack(jobs: GrantedJob[]): void {
+    releaseJobs(
+      db,
+      jobs.map(({ id, fence }) => ({ id, fence })),
+    ).then(
+      () => dispatcher.wake(),
+      (error: Error) => logger.warn({ err: error, jobs: jobs.length }, 'undelivered jobs could not be handed back yet'),
+    );
+  }
+
+  async function settleDoubts(): Promise<void> {
+    for (const session of doubtful) {
+      if (!session.closed) await releaseUnknownGrants(db, [session], 0);
+      doubtful.delete(session);
+    }
+  }
+
+  const dispatcher: Dispatcher = {
+    sessions,
+    start() {
+      stopped = false;
+      poll = setInterval(() => {
+        if (anyFree()) dispatcher.wake();
+      }, pollMs);
+    },
+    async stop() {
+      stopped = true;
+      clearInterval(poll);
+      await turn;
+    },
+    add(session) {
+      sessions.set(session.id, session);
+      drained.delete(session.groupKey);
+    },
+    remove(session) {
+      if (sessions.get(session.id) === session) sessions.delete(session.id);
+      doubtful.delete(session);
+    },
+    wake() {
+      drained.clear();
+      schedule();
+    },
+    offered: schedule,
+    reserve(queue, type) {
+      let best: Session | undefined;
+      let bestFree = 0;
+      for (const session of sessions.values()) {
+        const free = freeSlots(session);
+        // only where nothing is known to wait, or the new job would overtake
+        if (free <= bestFree || !drained.has(session.groupKey) || !suits(session, queue, type)) continue;
+        best = session;
+        bestFree = free;
+      }
+      if (best) best.reserved += 1;
+      return best;
+    },
+    deliver(session, jobs) {
+      session.reserved -= jobs.length;
+      send(session, jobs);
+    },
+    doubt(session) {
+      doubtful.add(session);
+      schedule();
+    },
+  };
+
+  function anyFree(): boolean {
+    for (const session of sessions.values()) if (freeSlots(session) > 0) return true;
+    return false;
+  }
+
+  return dispatcher;
+}
+
+function pick({ id, groupKey, types, queues }: Session) {
+  return { id, groupKey, types, queues };
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}

@@ -1,0 +1,176 @@
+/**
+ * Adding jobs: requests are gathered into one statement, and a job whose lane is empty while a suitable
+ * worker of this server has a free slot is inserted as already granted and pushed after that one commit.
+ *
+ * What always holds: an answer "added" follows the commit; what is refused (429, 503) is refused before
+ * anything is sent; a request is never split over two commits.
+ */
+import { DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE, DroverError, type Enqueued, type NewJob, newId } from '@drover/protocol';
+import type { Logger } from 'pino';
+import type { Runner } from '../db/database.js';
+import { DatabaseError, isPassing } from '../db/database-error.js';
+import { createGatherer } from '../gather.js';
+import { insertRows, type JobToInsert, toRow } from '../lifecycle/enqueue.js';
+import type { Dispatcher } from './dispatcher.js';
+import type { Session } from './session.js';
+
+export type Intake = {
+  enqueue(jobs: NewJob[]): Promise<Enqueued[]>;
+  /** Refuses what comes from now on and resolves when the rest is done. */
+  stop(): Promise<void>;
+};
+
+type IntakeDeps = {
+  db: Runner;
+  dispatcher: Dispatcher;
+  logger: Logger;
+  maxPending: number;
+  /** Jobs are ready that this server's own workers may not get to. */
+  onReady(): void;
+  /** A job will be due in this many milliseconds. */
+  onScheduled(inMs: number): void;
+};
+
+const MAX_JOBS_A_STATEMENT = 2000;
+const STATEMENTS_AT_ONCE = 2;
+const TRIES = 4;
+const FIRST_PAUSE_MS = 50;
+
+/** What became of one request: an error of its own must not be an error of the others. */
+type Answer = Enqueued[] | Error;
+
+/** A job with its place, if it was given one, and its payload as text: written once, used twice. */
+type Prepared = { job: JobToInsert; payloadText: string; session: Session | undefined };
+
+export function createIntake(deps: IntakeDeps): Intake {
+  const { db, dispatcher, logger } = deps;
+  let stopping = false;
+
+  const gatherer = createGatherer<JobToInsert[], Answer>({
+    weigh: (jobs) => jobs.length,
+    maxWeight: MAX_JOBS_A_STATEMENT,
+    concurrency: STATEMENTS_AT_ONCE,
+    flush: insertRequests,
+  });
+
+  async function insertRequests(requests: JobToInsert[][]): Promise<Answer[]> {
+    const prepared = prepare(requests.length === 1 ? (requests[0] as JobToInsert[]) : requests.flat());
+    let duplicates: Set<string>;
+    try {
+      duplicates = await insertSurely(prepared);
+    } catch (error) {
+      giveUpPlaces(prepared, error);
+      // one request that the database refuses must not take the others with it
+      if (requests.length > 1 && !isPassing(error)) return oneByOne(requests);
+      throw asDroverError(error);
+    }
+    deliver(prepared, duplicates);
+    return requests.map((jobs) => jobs.map(({ id }) => ({ id, created: !duplicates.has(id) })));
+  }
+
+  async function oneByOne(requests: JobToInsert[][]): Promise<Answer[]> {
+    const settled = await Promise.allSettled(requests.map((request) => insertRequests([request])));
+    return settled.map((answer) =>
+      answer.status === 'fulfilled' ? (answer.value[0] as Answer) : (answer.reason as Error),
+    );
+  }
+
+  /** Gives jobs to free workers as long as there are any; the first that finds none ends that for its lane. */
+  function prepare(jobs: JobToInsert[]): Prepared[] {
+    const full = new Set<string>();
+    return jobs.map((job) => {
+      const payloadText = JSON.stringify(job.payload ?? null);
+      const queue = job.queue ?? DEFAULT_QUEUE;
+      const lane = `${queue} ${job.type}`;
+      if (job.delay || job.runAt || job.expiresAt || full.has(lane)) return { job, payloadText, session: undefined };
+      const session = dispatcher.reserve(queue, job.type);
+      if (session) session.arriving.add(job.id);
+      else full.add(lane);
+      return { job, payloadText, session };
+    });
+  }
+
+  /** Repeats the insert while the database is only passingly away: the ids make that the same jobs. */
+  async function insertSurely(prepared: Prepared[]): Promise<Set<string>> {
+    const rows = prepared.map(({ job, payloadText, session }) => toRow(job, payloadText, session?.id));
+    const ids = prepared.map(({ job }) => job.id);
+    for (let tried = 1, pauseMs = FIRST_PAUSE_MS; ; tried++, pauseMs *= 3) {
+      try {
+        return await insertRows(db, rows, ids);
+      } catch (error) {
+        if (!isPassing(error) || tried === TRIES) throw error;
+        logger.warn({ err: error, jobs: rows.length }, 'jobs could not be inserted, trying again');
+        await new Promise((resolve) => setTimeout(resolve, pauseMs));
+      }
+    }
+  }
+
+  function deliver(prepared: Prepared[], duplicates: Set<string>): void {
+    const granted = new Map<Session, { id: string; fence: number; assignment: string }[]>();
+    let waiting = 0;
+    for (const { job, payloadText, session } of prepared) {
+      if (session) {
+        session.arriving.delete(job.id);
+        if (duplicates.has(job.id)) {
+          // perhaps our own first try, whose answer was lost
+          session.reserved -= 1;
+          dispatcher.doubt(session);
+          continue;
+        }
+        const jobs = granted.get(session) ?? [];
+        jobs.push({ id: job.id, fence: 1, assignment: firstAssignment(job, payloadText) });
+        granted.set(session, jobs);
+      } else if (job.delay !== undefined || job.runAt !== undefined) {
+        deps.onScheduled(job.delay ?? Date.parse(job.runAt as string) - Date.now());
+      } else {
+        waiting += 1;
+      }
+    }
+    for (const [session, jobs] of granted) dispatcher.deliver(session, jobs);
+    if (waiting > 0) {
+      dispatcher.wake();
+      deps.onReady();
+    }
+  }
+
+  function giveUpPlaces(prepared: Prepared[], error: unknown): void {
+    for (const { job, session } of prepared) {
+      if (!session) continue;
+      session.arriving.delete(job.id);
+      session.reserved -= 1;
+      if (isPassing(error)) dispatcher.doubt(session);
+    }
+  }
+
+  return {
+    async enqueue(jobs) {
+      if (stopping) throw new DroverError('shutting_down', 'this server is stopping; send the request to another one');
+      if (gatherer.pending > 0 && gatherer.pending + jobs.length > deps.maxPending) {
+        throw new DroverError(
+          'overloaded',
+          `${gatherer.pending} jobs are waiting to be written, the limit is ${deps.maxPending}`,
+        );
+      }
+      if (jobs.length === 0) return [];
+      const answer = await gatherer.add(jobs.map((job) => (job.id ? (job as JobToInsert) : { ...job, id: newId() })));
+      if (answer instanceof Error) throw answer;
+      return answer;
+    },
+    async stop() {
+      stopping = true;
+      await gatherer.idle();
+    },
+  };
+}
+
+/** The assignment of a job that was granted with its insert: first attempt, first fence. */
+function firstAssignment(job: JobToInsert, payloadText: string): string {
+  const backoff = job.backoff ? JSON.stringify(job.backoff) : 'null';
+  return `{"id":"${job.id}","fence":1,"type":"${job.type}","queue":"${job.queue ?? DEFAULT_QUEUE}","attempt":1,"maxAttempts":${job.maxAttempts ?? DEFAULT_MAX_ATTEMPTS},"timeoutMs":${job.timeout ?? null},"backoff":${backoff},"payload":${payloadText}}`;
+}
+
+function asDroverError(error: unknown): Error {
+  if (!(error instanceof DatabaseError)) return error as Error;
+  if (!isPassing(error)) return new DroverError('invalid_request', `the database refused the jobs: ${error.message}`);
+  return new DroverError('database_unavailable', `the database did not confirm the jobs: ${error.message}`);
+}

@@ -1,0 +1,39 @@
+/** Outcomes within their limits: what is over one fails the job with a reason, what is only long is cut. */
+import { LIMITS, type Outcome } from '@drover/protocol';
+
+type OutcomeLimits = { payloadLimitBytes: number; resultLimitBytes: number };
+
+export function limitOutcome(outcome: Outcome, limits: OutcomeLimits): Outcome {
+  if (outcome.kind === 'failed') return { ...outcome, error: cutError(outcome.error) };
+  if (outcome.kind !== 'succeeded') return outcome;
+  if (outcome.result && isOver(outcome.result, limits.resultLimitBytes)) {
+    return refused(outcome, 'result_too_large', `the result is over the limit of ${limits.resultLimitBytes} bytes`);
+  }
+  const tooLarge = outcome.children?.find((child) =>
+    isOver(JSON.stringify(child.payload ?? null), limits.payloadLimitBytes),
+  );
+  if (tooLarge) {
+    const message = `the payload of a child of type ${tooLarge.type} is over the limit of ${limits.payloadLimitBytes} bytes`;
+    return refused(outcome, 'payload_too_large', message);
+  }
+  return outcome;
+}
+
+/** Bytes are counted only when the characters could be too many: a character is at most three bytes. */
+function isOver(text: string, limitBytes: number): boolean {
+  return text.length > limitBytes || (text.length * 3 > limitBytes && Buffer.byteLength(text) > limitBytes);
+}
+
+function refused({ id, fence, runMs }: Extract<Outcome, { runMs: number }>, code: string, message: string): Outcome {
+  return { kind: 'failed', id, fence, runMs, error: { name: 'LimitError', code, message } };
+}
+
+function cutError<E extends { name: string; message: string; stack?: string | undefined }>(error: E): E {
+  const { name, message, stack } = error;
+  return {
+    ...error,
+    name: name.slice(0, LIMITS.nameLength),
+    message: message.slice(0, LIMITS.errorMessageLength),
+    ...(stack === undefined ? {} : { stack: stack.slice(0, LIMITS.errorStackLength) }),
+  };
+}

@@ -1,0 +1,159 @@
+/**
+ * What workers report, gathered over all of them and written by one statement per verb and batch; the
+ * acknowledgement follows the commit. An outcome of a grant that is not the worker's changes nothing and is
+ * acknowledged as stale, so a repeated or late report does no harm.
+ *
+ * If the database is away, the batch is sent again until it is back: the guards make that safe, and the
+ * workers keep their copies until they are told.
+ */
+import type { Grant, Outcome } from '@drover/protocol';
+import type { Logger } from 'pino';
+import type { Runner } from '../db/database.js';
+import { isPassing } from '../db/database-error.js';
+import { createGatherer } from '../gather.js';
+import { groupBy } from '../group-by.js';
+import { completeJobs, completeJobsWithChildren } from '../lifecycle/complete.js';
+import { failJobs } from '../lifecycle/fail.js';
+import { releaseJobs } from '../lifecycle/release.js';
+import { snoozeJobs } from '../lifecycle/snooze.js';
+import { stopJobs } from '../lifecycle/stop.js';
+import { childRows } from './children.js';
+
+export type Outcomes = {
+  /** Resolves, after the commit, with the ids that were not this grant's any more. */
+  report(items: Outcome[]): Promise<Set<string>>;
+  idle(): Promise<void>;
+};
+
+type OutcomesDeps = {
+  db: Runner;
+  serverId: string;
+  logger: Logger;
+  /** These jobs have ended. */
+  onFinished(ids: readonly string[]): void;
+  /** Jobs will be ready in this many milliseconds. */
+  onQueued(inMs: number): void;
+  signal: AbortSignal;
+};
+
+const MAX_OUTCOMES_A_BATCH = 2000;
+const RETRY_MIN_MS = 100;
+const RETRY_MAX_MS = 2000;
+
+export function createOutcomes(deps: OutcomesDeps): Outcomes {
+  const { db, serverId, logger, signal } = deps;
+
+  /** Writes one batch and gives the ids that changed, or null for all of them. */
+  async function write(items: Outcome[]): Promise<Set<string> | null> {
+    const byKind = groupBy(items, kindOf);
+    const succeeded = byKind.get('succeeded') ?? [];
+    if (succeeded.length === items.length) {
+      const ids = await completeJobs(db, serverId, succeeded as Succeeded[]);
+      deps.onFinished(ids ?? items.map((item) => item.id));
+      return ids && new Set(ids);
+    }
+    const changed = new Set<string>();
+    const note = (ids: readonly string[]) => {
+      for (const id of ids) changed.add(id);
+    };
+    if (succeeded.length > 0) {
+      const ids = (await completeJobs(db, serverId, succeeded as Succeeded[])) ?? succeeded.map((item) => item.id);
+      note(ids);
+      deps.onFinished(ids);
+    }
+    const parents = byKind.get('parent') as Succeeded[] | undefined;
+    if (parents) {
+      const ids = await completeJobsWithChildren(
+        db,
+        serverId,
+        parents.map((item) => ({ ...item, children: childRows(item) })),
+      );
+      note(ids);
+      deps.onFinished(ids);
+      deps.onQueued(0);
+    }
+    const failed = byKind.get('failed') as Extract<Outcome, { kind: 'failed' }>[] | undefined;
+    if (failed) {
+      const answer = await failJobs(
+        db,
+        serverId,
+        failed.map((item) => ({ ...item, retryInMs: item.retryInMs })),
+      );
+      note(answer.changed);
+      deps.onFinished(answer.finished);
+      deps.onQueued(Math.max(1, Math.min(...failed.map((item) => item.retryInMs ?? Number.POSITIVE_INFINITY))));
+    }
+    const snoozed = byKind.get('snoozed') as Extract<Outcome, { kind: 'snoozed' }>[] | undefined;
+    if (snoozed) {
+      note(await snoozeJobs(db, snoozed));
+      deps.onQueued(Math.max(1, Math.min(...snoozed.map((item) => item.inMs))));
+    }
+    const stopped = byKind.get('cancelled') as Extract<Outcome, { kind: 'cancelled' }>[] | undefined;
+    if (stopped) {
+      const ids = await stopJobs(db, serverId, stopped);
+      note(ids);
+      deps.onFinished(ids);
+    }
+    const released = byKind.get('released') as Grant[] | undefined;
+    if (released) {
+      note(
+        await releaseJobs(
+          db,
+          released.map(({ id, fence }) => ({ id, fence })),
+        ),
+      );
+      deps.onQueued(0);
+    }
+    return changed;
+  }
+
+  async function writeUntilDone(items: Outcome[]): Promise<Set<string>> {
+    let waitMs = RETRY_MIN_MS;
+    for (;;) {
+      try {
+        const changed = await write(items);
+        return new Set(changed ? items.filter((item) => !changed.has(item.id)).map((item) => item.id) : []);
+      } catch (error) {
+        if (!isPassing(error)) return isolate(items, error as Error);
+        if (signal.aborted) throw error;
+        logger.warn({ err: error, outcomes: items.length }, 'outcomes could not be written, trying again');
+        await new Promise((resolve) => setTimeout(resolve, waitMs));
+        waitMs = Math.min(RETRY_MAX_MS, waitMs * 2);
+      }
+    }
+  }
+
+  /** One outcome that the database refuses must not hold up the others: it is found by halving and failed. */
+  async function isolate(items: Outcome[], error: Error): Promise<Set<string>> {
+    const [only] = items;
+    if (items.length === 1 && only) {
+      logger.error({ err: error, job: only.id }, 'an outcome was refused by the database');
+      if (only.kind === 'failed') return new Set([only.id]);
+      const refused = { name: 'OutcomeRefusedError', code: 'outcome_refused', message: error.message };
+      return writeUntilDone([{ id: only.id, fence: only.fence, kind: 'failed', runMs: 0, error: refused }]);
+    }
+    const middle = Math.ceil(items.length / 2);
+    const first = await writeUntilDone(items.slice(0, middle));
+    const second = await writeUntilDone(items.slice(middle));
+    return new Set([...first, ...second]);
+  }
+
+  const gatherer = createGatherer<Outcome[], Set<string>>({
+    weigh: (items) => items.length,
+    maxWeight: MAX_OUTCOMES_A_BATCH,
+    // one at a time: batches of one server would wait for each other at the rollup rows
+    concurrency: 1,
+    async flush(groups) {
+      const stale = await writeUntilDone(groups.length === 1 ? (groups[0] as Outcome[]) : groups.flat());
+      return groups.map(() => stale);
+    },
+  });
+
+  return { report: (items) => gatherer.add(items), idle: () => gatherer.idle() };
+}
+
+type Succeeded = Extract<Outcome, { kind: 'succeeded' }> & { result: string | undefined };
+
+function kindOf(item: Outcome): Outcome['kind'] | 'parent' {
+  return item.kind === 'succeeded' && item.children && item.children.length > 0 ? 'parent' : item.kind;
+}

@@ -1,0 +1,34 @@
+/** Progress of running jobs, gathered: the latest value of each, guarded like an outcome. */
+import type { Runner } from '../db/database.js';
+import { sql } from '../db/statement.js';
+import { createGatherer } from '../gather.js';
+import { STILL_RUNNING } from '../lifecycle/still-running.js';
+
+export type ProgressReport = { id: string; fence: number; value: string };
+
+const write = sql('progress')`
+with report as (
+  select distinct on (id) * from json_to_recordset($1) as r(id uuid, fence int, value text) order by id
+)
+update drover.job j
+set progress = r.value::json
+from report r
+where j.id = r.id and j.fence = r.fence and ${STILL_RUNNING}`;
+
+const MAX_REPORTS_A_BATCH = 2000;
+
+export type ProgressWriter = { report(items: ProgressReport[]): Promise<void>; idle(): Promise<void> };
+
+export function createProgressWriter(db: Runner): ProgressWriter {
+  const gatherer = createGatherer<ProgressReport[], void>({
+    weigh: (items) => items.length,
+    maxWeight: MAX_REPORTS_A_BATCH,
+    concurrency: 1,
+    async flush(groups) {
+      const latest = new Map(groups.flat().map((report) => [report.id, report]));
+      await db.run(write, [JSON.stringify([...latest.values()])]);
+      return groups.map(() => undefined);
+    },
+  });
+  return { report: (items) => gatherer.add(items), idle: () => gatherer.idle() };
+}

@@ -1,0 +1,48 @@
+/**
+ * Reading what a worker sends. The two things that come by the thousand, successes in an `outcomes` frame,
+ * are checked by hand (0.1 µs each against 1.5 µs by the schema); everything else by the schema.
+ */
+import {
+  invalidInput,
+  isUuid,
+  type Outcome,
+  outcomeSchema,
+  type WorkerMessage,
+  workerMessageSchema,
+} from '@drover/protocol';
+
+/** Throws DroverError('invalid_request') if the text is not a frame of the protocol. */
+export function readFrame(text: string): WorkerMessage {
+  const frame: unknown = JSON.parse(text);
+  if (isOutcomesFrame(frame)) return { kind: 'outcomes', items: frame.items.map(readOutcome) };
+  const parsed = workerMessageSchema.safeParse(frame);
+  if (!parsed.success) throw invalidInput(parsed.error, frame);
+  return parsed.data;
+}
+
+function isOutcomesFrame(frame: unknown): frame is { items: unknown[] } {
+  const { kind, items } = (frame ?? {}) as { kind?: unknown; items?: unknown };
+  return kind === 'outcomes' && Array.isArray(items);
+}
+
+function readOutcome(item: unknown): Outcome {
+  if (isPlainSuccess(item)) return item;
+  const parsed = outcomeSchema.safeParse(item);
+  if (!parsed.success) throw invalidInput(parsed.error, item);
+  return parsed.data;
+}
+
+function isPlainSuccess(item: unknown): item is Extract<Outcome, { kind: 'succeeded' }> {
+  if (typeof item !== 'object' || item === null) return false;
+  const { kind, id, fence, runMs, result, children } = item as Record<string, unknown>;
+  return (
+    kind === 'succeeded' &&
+    typeof id === 'string' &&
+    isUuid(id) &&
+    Number.isInteger(fence) &&
+    typeof runMs === 'number' &&
+    runMs >= 0 &&
+    (result === undefined || typeof result === 'string') &&
+    children === undefined
+  );
+}

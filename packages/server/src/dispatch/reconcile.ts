@@ -1,0 +1,39 @@
+/**
+ * What the database says a session holds, against what its worker knows of: a running job that its worker
+ * has never been sent is released, and no attempt is used up (D9, D10). Safe at any time: what was sent is
+ * in `grants` before it is sent and stays there until its outcome is durable.
+ */
+import type { Grant } from '@drover/protocol';
+import type { Runner } from '../db/database.js';
+import { sql } from '../db/statement.js';
+import { releaseJobs } from '../lifecycle/release.js';
+import type { Session } from './session.js';
+
+const heldBy = sql('held_by')`
+select session_id::text as "sessionId", id::text as id, fence
+from drover.job
+where state = 'running' and session_id = any($1::uuid[])
+  and started_at <= now() - $2::double precision * interval '1 millisecond'`;
+
+type Held = Grant & { sessionId: string };
+
+/** Releases grants older than `olderThanMs` that the sessions' workers do not know, and gives their number. */
+export async function releaseUnknownGrants(
+  db: Runner,
+  sessions: readonly Session[],
+  olderThanMs: number,
+): Promise<number> {
+  const byId = new Map(sessions.map((session) => [session.id, session]));
+  const held = await db.run<Held>(heldBy, [[...byId.keys()], olderThanMs]);
+  const unknown = held.filter(({ sessionId, id, fence }) => {
+    const session = byId.get(sessionId);
+    return session && !session.closed && session.grants.get(id) !== fence && !session.arriving.has(id);
+  });
+  if (unknown.length === 0) return 0;
+  return (
+    await releaseJobs(
+      db,
+      unknown.map(({ id, fence }) => ({ id, fence })),
+    )
+  ).length;
+}

@@ -1,0 +1,91 @@
+/**
+ * The worker stream: accepts WebSocket connections, authenticates them, and turns frames into calls. See
+ * worker-messages in the protocol for who may say what and why every frame may be lost or repeated.
+ *
+ * What always holds: a connection says `hello` first; a session has one connection (a newer one replaces an
+ * older one); nothing is sent to a worker before its session is durable; a frame that does not fit the
+ * protocol ends the connection with the reason, never the server.
+ */
+import type { IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { DroverError, LIMITS, STREAM_PATH } from '@drover/protocol';
+import type { Logger } from 'pino';
+import { type WebSocket, WebSocketServer } from 'ws';
+import { createWorkerConnection, type WorkerConnectionDeps } from './worker-connection.js';
+
+export type WorkerStream = {
+  /** Takes an upgrade request of the HTTP server. */
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
+  /** Tells every worker to move to another server and closes when they have gone, or after `graceMs`. */
+  stop(graceMs: number): Promise<void>;
+};
+
+type StreamDeps = WorkerConnectionDeps & {
+  logger: Logger;
+  /** Throws DroverError unless the request may speak as a worker. */
+  authorize(request: IncomingMessage): void;
+};
+
+const HELLO_TIMEOUT_MS = 10_000;
+
+export function createWorkerStream(deps: StreamDeps): WorkerStream {
+  const sockets = new Set<WebSocket>();
+  const server = new WebSocketServer({ noServer: true, perMessageDeflate: false, maxPayload: LIMITS.frameBytes });
+  let stopping = false;
+
+  function accept(socket: WebSocket): void {
+    sockets.add(socket);
+    const connection = createWorkerConnection(deps, {
+      send: (frame) => socket.send(frame),
+      close: (reason) => socket.close(1008, reason.slice(0, 120)),
+      terminate: () => socket.terminate(),
+    });
+    const helloLimit = setTimeout(() => {
+      if (!connection.registered) connection.refuse(new DroverError('invalid_request', 'no hello within 10 seconds'));
+    }, HELLO_TIMEOUT_MS);
+    socket.on('message', (data, isBinary) => {
+      if (isBinary) connection.refuse(new DroverError('invalid_request', 'frames are JSON text'));
+      else connection.receive(data.toString());
+    });
+    socket.on('error', (error) => deps.logger.debug({ err: error }, 'a worker connection failed'));
+    socket.on('close', () => {
+      clearTimeout(helloLimit);
+      sockets.delete(socket);
+      connection.closed();
+    });
+  }
+
+  return {
+    upgrade(request, socket, head) {
+      try {
+        if (new URL(request.url ?? '/', 'http://drover').pathname !== STREAM_PATH) {
+          throw new DroverError('not_found', `there is no stream at ${request.url}`);
+        }
+        if (stopping) throw new DroverError('shutting_down', 'this server is stopping');
+        deps.authorize(request);
+      } catch (error) {
+        reject(socket, error instanceof DroverError ? error : new DroverError('internal', 'the upgrade failed'));
+        return;
+      }
+      server.handleUpgrade(request, socket, head, accept);
+    },
+    async stop(graceMs) {
+      stopping = true;
+      const gone = [...sockets].map((socket) => new Promise((resolve) => socket.once('close', resolve)));
+      for (const socket of sockets) socket.send('{"kind":"moveOn"}');
+      const limit = new Promise((resolve) => setTimeout(resolve, graceMs).unref());
+      await Promise.race([Promise.all(gone), limit]);
+      for (const socket of sockets) socket.terminate();
+      server.close();
+    },
+  };
+}
+
+/** Answers an upgrade with an ordinary HTTP error, so that any client can read the reason. */
+function reject(socket: Duplex, error: DroverError): void {
+  const body = JSON.stringify(error.toBody());
+  socket.on('error', () => socket.destroy());
+  socket.end(
+    `HTTP/1.1 ${error.status} ${error.code}\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
+  );
+}

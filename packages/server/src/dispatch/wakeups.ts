@@ -1,0 +1,95 @@
+/**
+ * Hints between servers, by NOTIFY: "jobs are ready", "look for cancels". Nothing depends on them: every
+ * server polls as well. They are coalesced to one in HINT_PAUSE_MS and sent only while other servers are
+ * known, because notifying commits queue up behind each other (7.8k → 2.4k commits/s, measured).
+ */
+import pg from 'pg';
+import type { Logger } from 'pino';
+import type { Runner } from '../db/database.js';
+import { sql } from '../db/statement.js';
+
+export type Hint = 'ready' | 'cancel';
+
+export type Wakeups = {
+  start(): void;
+  stop(): Promise<void>;
+  tellOthers(hint: Hint): void;
+};
+
+type WakeupsDeps = {
+  url: string;
+  db: Runner;
+  serverId: string;
+  logger: Logger;
+  onHint(hint: Hint): void;
+  othersAlive(): boolean;
+};
+
+const CHANNEL = 'drover_hints';
+const HINT_PAUSE_MS = 10;
+const RECONNECT_MS = 1000;
+
+const notify = sql('notify')`select pg_notify('${CHANNEL}', $1)`;
+
+export function createWakeups(deps: WakeupsDeps): Wakeups {
+  const { logger } = deps;
+  const pending = new Set<Hint>();
+  let timer: NodeJS.Timeout | undefined;
+  let listener: pg.Client | undefined;
+  let reconnect: NodeJS.Timeout | undefined;
+  let stopped = false;
+
+  function flush(): void {
+    timer = undefined;
+    const text = `${deps.serverId} ${[...pending].join(' ')}`;
+    pending.clear();
+    deps.db.run(notify, [text]).catch((error: Error) => logger.debug({ err: error }, 'a hint could not be sent'));
+  }
+
+  /** A connection of its own that does nothing else: a busy listener would hold up every notifying commit. */
+  function listen(): void {
+    const client = new pg.Client({
+      connectionString: deps.url,
+      application_name: 'drover hints',
+      keepAlive: true,
+      connectionTimeoutMillis: 5000,
+    });
+    listener = client;
+    const lost = (error?: Error) => {
+      if (stopped || listener !== client) return;
+      listener = undefined;
+      logger.debug({ err: error }, 'hints are not heard, polling goes on');
+      client.end().catch(() => {
+        // it is gone already
+      });
+      reconnect = setTimeout(listen, RECONNECT_MS);
+    };
+    client.on('error', lost);
+    client.on('end', () => lost());
+    client.on('notification', ({ payload }) => {
+      const [sender, ...hints] = (payload ?? '').split(' ');
+      if (sender !== deps.serverId) for (const hint of hints) deps.onHint(hint as Hint);
+    });
+    client
+      .connect()
+      .then(() => client.query(`listen ${CHANNEL}`))
+      .catch(lost);
+  }
+
+  return {
+    start: listen,
+    async stop() {
+      stopped = true;
+      clearTimeout(timer);
+      clearTimeout(reconnect);
+      await listener?.end().catch(() => {
+        // it is gone already
+      });
+    },
+    tellOthers(hint) {
+      if (stopped || !deps.othersAlive()) return;
+      pending.add(hint);
+      timer ??= setTimeout(flush, HINT_PAUSE_MS);
+    },
+  };
+}

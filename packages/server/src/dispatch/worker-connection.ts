@@ -1,0 +1,223 @@
+/** One connection of one worker: from `hello` to the end, frame by frame. */
+import {
+  DroverError,
+  type Grant,
+  type Hello,
+  type Outcome,
+  STREAM_VERSION,
+  type WorkerMessage,
+} from '@drover/protocol';
+import type { Logger } from 'pino';
+import type { Runner } from '../db/database.js';
+import { releaseJobs } from '../lifecycle/release.js';
+import type { Dispatcher } from './dispatcher.js';
+import { limitOutcome } from './limit-outcome.js';
+import type { Outcomes } from './outcomes.js';
+import type { ProgressWriter } from './progress.js';
+import { readFrame } from './read-frame.js';
+import { groupKeyOf, type Session } from './session.js';
+import { endSession, leaveSession, openSession } from './session-store.js';
+
+export type WorkerConnectionDeps = {
+  db: Runner;
+  logger: Logger;
+  serverId: string;
+  dispatcher: Dispatcher;
+  outcomes: Outcomes;
+  progress: ProgressWriter;
+  beatMs: number;
+  leaseMs: number;
+  payloadLimitBytes: number;
+  resultLimitBytes: number;
+  /** The addresses of all live servers. */
+  servers(): string[];
+};
+
+type Wire = { send(frame: string): void; close(reason: string): void; terminate(): void };
+
+export type WorkerConnection = {
+  readonly registered: boolean;
+  receive(text: string): void;
+  refuse(error: DroverError): void;
+  /** The socket is gone. */
+  closed(): void;
+};
+
+export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): WorkerConnection {
+  const { db, dispatcher, logger, serverId } = deps;
+  let session: Session | undefined;
+  let opening = false;
+  let gone = false;
+
+  function refuse(error: DroverError): void {
+    logger.warn({ code: error.code, worker: session?.name }, `a worker was refused: ${error.message}`);
+    wire.send(JSON.stringify({ kind: 'refused', code: error.code, message: error.message }));
+    wire.close(error.code);
+  }
+
+  async function register(hello: Hello): Promise<void> {
+    if (hello.version !== STREAM_VERSION) {
+      throw new DroverError('not_acceptable', `version: this server speaks ${STREAM_VERSION}, got ${hello.version}`);
+    }
+    dispatcher.sessions.get(hello.sessionId)?.disconnect('the worker has a newer connection');
+    const held = await openSession(db, serverId, hello, deps.leaseMs);
+    if (gone) return;
+    const known = new Map(hello.holds.map(({ id, fence }) => [id, fence]));
+    const own = held.filter(({ id, fence }) => known.get(id) === fence);
+    // granted by a server that could not deliver it any more
+    const undelivered = held.filter(({ id, fence }) => known.get(id) !== fence);
+    if (undelivered.length > 0) await releaseJobs(db, undelivered);
+    if (gone) return;
+    session = createSession(hello, own);
+    const stillOwn = session.grants;
+    const dropped = hello.holds.filter(({ id }) => !stillOwn.has(id));
+    const { serverId: id, beatMs, leaseMs } = deps;
+    const welcome = {
+      kind: 'welcome',
+      version: STREAM_VERSION,
+      serverId: id,
+      beatMs,
+      leaseMs,
+      servers: deps.servers(),
+      dropped,
+    };
+    wire.send(JSON.stringify(welcome));
+    logger.info(
+      { worker: hello.name, session: hello.sessionId, slots: hello.slots, holds: own.length },
+      'worker registered',
+    );
+    dispatcher.add(session);
+    dispatcher.wake();
+  }
+
+  function createSession(hello: Hello, own: Grant[]): Session {
+    const queues = hello.queues ?? null;
+    const created: Session = {
+      id: hello.sessionId,
+      name: hello.name,
+      types: hello.types,
+      queues,
+      slots: hello.slots,
+      groupKey: groupKeyOf(hello.types, queues),
+      grants: new Map(own.map(({ id, fence }) => [id, fence])),
+      arriving: new Set(),
+      window: hello.window,
+      sent: 0,
+      reserved: 0,
+      draining: false,
+      closed: false,
+      lastHeardAt: performance.now(),
+      send: (frame) => wire.send(frame),
+      disconnect(reason) {
+        created.closed = true;
+        logger.info({ worker: created.name, session: created.id }, `disconnecting: ${reason}`);
+        dispatcher.remove(created);
+        wire.terminate();
+      },
+    };
+    return created;
+  }
+
+  function handle(current: Session, message: WorkerMessage): void {
+    switch (message.kind) {
+      case 'hello':
+        throw new DroverError('invalid_request', 'kind: hello was said already');
+      case 'offer':
+        if (message.window <= current.window) return;
+        current.window = message.window;
+        dispatcher.offered();
+        return;
+      case 'outcomes':
+        settle(current, message.items);
+        return;
+      case 'progress':
+        deps.progress
+          .report(message.items.filter(({ id, fence }) => current.grants.get(id) === fence))
+          .catch((error: Error) => logger.warn({ err: error }, 'progress could not be written'));
+        return;
+      case 'beat':
+        wire.send(JSON.stringify({ kind: 'beat', beat: message.beat, servers: deps.servers() }));
+        return;
+      case 'drain':
+        current.draining = true;
+        return;
+      case 'bye':
+        leaveForGood(current).catch((error: Error) => logger.warn({ err: error }, 'a worker could not resign cleanly'));
+        return;
+    }
+  }
+
+  function settle(current: Session, items: Outcome[]): void {
+    const own = items.filter(({ id, fence }) => current.grants.get(id) === fence);
+    const stale = items.filter(({ id, fence }) => current.grants.get(id) !== fence).map(grantOf);
+    if (stale.length > 0) wire.send(JSON.stringify({ kind: 'ack', items: [], stale }));
+    if (own.length === 0) return;
+    deps.outcomes.report(own.map((item) => limitOutcome(item, deps))).then(
+      (tooLate) => {
+        for (const { id } of own) current.grants.delete(id);
+        if (current.closed) return;
+        const acknowledged = {
+          items: own.filter(({ id }) => !tooLate.has(id)),
+          stale: own.filter(({ id }) => tooLate.has(id)),
+        };
+        wire.send(`{"kind":"ack","items":${grantsText(acknowledged.items)},"stale":${grantsText(acknowledged.stale)}}`);
+      },
+      (error: Error) => logger.warn({ err: error }, 'outcomes were not written; the worker will send them again'),
+    );
+  }
+
+  async function leaveForGood(current: Session): Promise<void> {
+    current.draining = true;
+    const rest = await endSession(db, serverId, current.id);
+    if (rest.length > 0) await releaseJobs(db, rest);
+    dispatcher.remove(current);
+    logger.info({ worker: current.name, session: current.id, handedBack: rest.length }, 'worker resigned');
+    wire.close('bye');
+  }
+
+  return {
+    get registered() {
+      return session !== undefined;
+    },
+    refuse,
+    receive(text) {
+      try {
+        const message = readFrame(text);
+        if (session) {
+          session.lastHeardAt = performance.now();
+          handle(session, message);
+        } else if (message.kind === 'hello' && !opening) {
+          opening = true;
+          register(message).catch((error: Error) => refuse(asDroverError(error)));
+        } else {
+          throw new DroverError('invalid_request', `kind: expected hello first, got ${message.kind}`);
+        }
+      } catch (error) {
+        refuse(asDroverError(error as Error));
+      }
+    },
+    closed() {
+      gone = true;
+      if (!session || session.closed) return;
+      session.closed = true;
+      dispatcher.remove(session);
+      leaveSession(db, serverId, session.id, 'the connection was lost').catch((error: Error) =>
+        logger.debug({ err: error }, 'a lost connection could not be noted'),
+      );
+    },
+  };
+}
+
+function grantOf({ id, fence }: Grant): Grant {
+  return { id, fence };
+}
+
+function grantsText(grants: Grant[]): string {
+  return `[${grants.map(({ id, fence }) => `{"id":"${id}","fence":${fence}}`).join(',')}]`;
+}
+
+function asDroverError(error: Error): DroverError {
+  if (error instanceof DroverError) return error;
+  if (error instanceof SyntaxError) return new DroverError('invalid_json', error.message);
+  return new DroverError('database_unavailable', error.message);
+}

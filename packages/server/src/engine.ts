@@ -1,0 +1,14 @@
+/** What the HTTP API asks of the job engine; `createEngine` in engine-assembly puts it together. */
+import type { Enqueued, JobState, NewJob } from '@drover/protocol';
+
+export type HealthCheck = { check: string; status: 'okay' | 'error'; message?: string };
+
+export type Engine = {
+  /** Durable when it resolves. Throws DroverError: overloaded, shutting_down, database_unavailable. */
+  enqueue(jobs: NewJob[]): Promise<Enqueued[]>;
+  cancel(id: string): Promise<'cancelled' | 'requested' | 'not_found' | { wrongState: JobState }>;
+  retry(id: string): Promise<'done' | 'not_found' | { wrongState: JobState }>;
+  /** Resolves when the job has finished, the time is over or the signal aborts. */
+  waitForFinish(id: string, ms: number, signal: AbortSignal): Promise<void>;
+  health(): HealthCheck[];
+};

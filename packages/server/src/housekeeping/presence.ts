@@ -1,0 +1,36 @@
+/** The servers of the cluster: this one says every beat that it is there, and learns of the others. */
+import type { Runner } from '../db/database.js';
+import { sql } from '../db/statement.js';
+
+const beat = sql('server_beat')`
+insert into drover.server (id, address, host, pid, version, draining)
+values ($1, $2, $3, $4, $5, $6)
+on conflict (id) do update
+set beat_at = now(), draining = excluded.draining, address = excluded.address`;
+
+const alive = sql('servers_alive')`
+select id::text as id, address
+from drover.server
+where beat_at > now() - $1::double precision * interval '1 millisecond' and not draining
+order by started_at, id`;
+
+const leave = sql('server_leave')`delete from drover.server where id = $1`;
+
+/** Servers that have been silent for a day are of no interest to anyone. */
+const forget = sql('servers_forget')`delete from drover.server where beat_at < now() - interval '1 day'`;
+
+export type ServerIdentity = { id: string; address: string; host: string; pid: number; version: string };
+
+export async function sayPresence(db: Runner, me: ServerIdentity, draining: boolean): Promise<void> {
+  await db.run(beat, [me.id, me.address, me.host, me.pid, me.version, draining]);
+}
+
+/** The servers that were heard of within `withinMs`. */
+export function aliveServers(db: Runner, withinMs: number): Promise<{ id: string; address: string }[]> {
+  return db.run(alive, [withinMs]);
+}
+
+export async function leaveCluster(db: Runner, id: string): Promise<void> {
+  await db.run(leave, [id]);
+  await db.run(forget);
+}

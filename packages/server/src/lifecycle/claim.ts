@@ -1,0 +1,108 @@
+/**
+ * ready → running, for all free slots of a server in one statement. The rows are locked with `skip locked`,
+ * so any number of servers claim at once and no job is given twice; the grant is durable, with its holder,
+ * before anyone hears of it.
+ *
+ * Slots come in groups: workers that take the same types from the same queues. A group looks at its lanes,
+ * one (queue, type) each, and takes from those whose first job has the highest priority, in equal shares,
+ * down to the priority of the best other lane. So a more urgent job always goes first, types of equal
+ * priority share the slots, and what other types have queued costs nothing. One range over a whole queue
+ * would be simpler, but a million jobs of a type that nobody here serves would then stand before every claim.
+ */
+import type { Runner } from '../db/database.js';
+import { sql } from '../db/statement.js';
+
+/** Free slots of workers that are alike. */
+export type SlotGroup = {
+  types: readonly string[];
+  queues: readonly string[] | null;
+  /** The session of each slot, in the order in which they are to be filled. */
+  slots: readonly string[];
+};
+
+export type ClaimedJob = {
+  id: string;
+  fence: number;
+  sessionId: string;
+  /** The assignment as the worker gets it, as JSON text. */
+  assignment: string;
+};
+
+const claim = sql('claim')`
+with slot_group as materialized (
+  select *
+  from json_to_recordset($1) as g(ordinal int, types text[], queues text[], sessions uuid[], slots int[])
+), lane as (
+  select distinct g.ordinal, cardinality(g.slots) as wanted, l.queue, l.type
+  from slot_group g
+  join drover.lane l on l.type = any(g.types) and (g.queues is null or l.queue = any(g.queues))
+), head as (
+  -- one probe of the ready index a lane
+  select lane.*, first.priority
+  from lane
+  cross join lateral (
+    select j.priority
+    from drover.job j
+    where j.state = 'ready' and j.queue = lane.queue and j.type = lane.type
+    order by j.priority desc, j.order_key
+    limit 1
+  ) first
+), ranked as (
+  select head.*,
+    max(priority) over (partition by ordinal) as top,
+    -- the highest head among the group's other lanes
+    (array_agg(priority) over (partition by ordinal order by priority desc, queue, type
+      rows between unbounded preceding and unbounded following))[2] as runner_up
+  from head
+), share as (
+  select *,
+    ceil(wanted / count(*) over (partition by ordinal)::numeric)::int as share_size
+  from ranked
+  where priority = top
+), picked as (
+  -- a job that two groups could take may be picked by both; the update below gives it to one of them
+  select share.ordinal, j.row_address, row_number() over (partition by share.ordinal) as place
+  from share
+  cross join lateral (
+    select job.ctid as row_address
+    from drover.job
+    where job.state = 'ready' and job.queue = share.queue and job.type = share.type
+      and job.priority >= coalesce(share.runner_up, -32768)
+    order by job.priority desc, job.order_key
+    limit share.share_size
+    for update skip locked
+  ) j
+)
+update drover.job j
+set state = 'running', fence = j.fence + 1, attempt = j.attempt + 1, started_at = now(),
+  session_id = g.sessions[g.slots[p.place]]
+from picked p
+join slot_group g on g.ordinal = p.ordinal
+-- by its address, which the lock above pins: a second look into an index would cost a fifth of the claim
+where j.ctid = p.row_address and j.state = 'ready' and p.place <= cardinality(g.slots)
+returning j.id, j.fence, j.session_id, j.attempt, j.max_attempts, j.timeout_ms, j.type, j.queue, j.backoff, j.payload`;
+
+export async function claimJobs(db: Runner, groups: readonly SlotGroup[]): Promise<ClaimedJob[]> {
+  const rows = await db.runRaw(claim, [JSON.stringify(groups.map(toParameter))]);
+  return rows.map((row) => {
+    const [id, fence, sessionId, attempt, maxAttempts, timeoutMs, type, queue, backoff, payload] = row as string[];
+    return {
+      id: id as string,
+      fence: Number(fence),
+      sessionId: sessionId as string,
+      // names are checked at the border to hold nothing that JSON would escape; the rest is JSON already
+      assignment: `{"id":"${id}","fence":${fence},"type":"${type}","queue":"${queue}","attempt":${attempt},"maxAttempts":${maxAttempts},"timeoutMs":${timeoutMs},"backoff":${backoff},"payload":${payload}}`,
+    };
+  });
+}
+
+/** Each session's id travels once; a slot is its number. A thousand ids would cost PostgreSQL a millisecond. */
+function toParameter({ types, queues, slots }: SlotGroup, ordinal: number) {
+  const numbers = new Map<string, number>();
+  const slotNumbers = slots.map((session) => {
+    const number = numbers.get(session) ?? numbers.size + 1;
+    numbers.set(session, number);
+    return number;
+  });
+  return { ordinal, types, queues, sessions: [...numbers.keys()], slots: slotNumbers };
+}

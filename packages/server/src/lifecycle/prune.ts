@@ -1,0 +1,84 @@
+/**
+ * Forgetting finished jobs. A day's partition is dropped when all of it is past the retention; if some of
+ * its jobs asked to be kept longer, the others are deleted and the partition stays for those. Jobs that
+ * asked for less are deleted when their time is over. Every step is bounded and may be repeated.
+ */
+import type { Runner } from '../db/database.js';
+import { sql } from '../db/statement.js';
+
+const DELETE_BATCH = 5000;
+
+const ownRetention = sql('prune_own_retention')`
+delete from drover.job_history
+where keep_until <= now() and id = any(array(
+  select id from drover.job_history where keep_until <= now() limit ${DELETE_BATCH}
+))
+returning 1`;
+
+const partitions = sql('history_partitions')`
+select c.relname as name
+from pg_inherits i
+join pg_class c on c.oid = i.inhrelid
+where i.inhparent = 'drover.job_history'::regclass and c.relname ~ '^job_history_[0-9]{8}$'
+order by c.relname`;
+
+const otherPartition = sql('prune_other')`
+delete from drover.job_history_other
+where finished_at < now() - $1::double precision * interval '1 millisecond'
+  and (keep_until is null or keep_until <= now())
+returning 1`;
+
+const oldRollups = sql('prune_rollups')`
+delete from drover.rollup where minute < now() - $1::double precision * interval '1 millisecond'`;
+
+const oldSessions = sql('prune_sessions')`
+delete from drover.session where ended_at < now() - $1::double precision * interval '1 millisecond'`;
+
+/** Partitions are made this many days ahead; what finishes later without one goes to job_history_other. */
+const DAYS_AHEAD = 3;
+const makePartitions = sql('make_partitions')`select drover.ensure_history_partitions(${DAYS_AHEAD}) as made`;
+
+export async function ensurePartitions(db: Runner): Promise<void> {
+  await db.run(makePartitions);
+}
+
+/** Forgets what is older than `retentionMs`. Gives what was dropped. `now` is in milliseconds since 1970. */
+export async function pruneHistory(db: Runner, retentionMs: number, now: number): Promise<{ dropped: string[] }> {
+  while ((await db.run(ownRetention)).length === DELETE_BATCH);
+  const dropped: string[] = [];
+  for (const { name } of await db.run<{ name: string }>(partitions)) {
+    if (endOfDay(name) > now - retentionMs) break;
+    if (await dropOrThin(db, name)) dropped.push(name);
+  }
+  await db.run(otherPartition, [retentionMs]);
+  await db.run(oldRollups, [retentionMs]);
+  await db.run(oldSessions, [retentionMs]);
+  return { dropped };
+}
+
+/** Gives whether the whole partition could go. Its name is one of ours, checked by the pattern above. */
+async function dropOrThin(db: Runner, partition: string): Promise<boolean> {
+  const table = `drover.${partition}`;
+  const kept = await db.run(unnamed(`select 1 from ${table} where keep_until > now() limit 1`));
+  if (kept.length === 0) {
+    // waits for readers at most this long; the next round tries again
+    await db.run(unnamed(`do $$ begin set local lock_timeout = '2s'; drop table ${table}; end $$`));
+    return true;
+  }
+  const thin = unnamed(
+    `delete from ${table} where ctid = any(array(
+       select ctid from ${table} where keep_until is null or keep_until <= now() limit ${DELETE_BATCH})) returning 1`,
+  );
+  while ((await db.run(thin)).length === DELETE_BATCH);
+  return false;
+}
+
+function unnamed(text: string) {
+  return { name: '', text };
+}
+
+/** The end of the day that a partition's name tells, in milliseconds since 1970. */
+function endOfDay(partition: string): number {
+  const day = partition.slice('job_history_'.length);
+  return Date.parse(`${day.slice(0, 4)}-${day.slice(4, 6)}-${day.slice(6)}T00:00:00Z`) + 86_400_000;
+}

@@ -1,0 +1,24 @@
+/**
+ * running → ready, for a batch: a grant that never started is handed back. No attempt is used up, and the
+ * job keeps its place in the line. The fence stays where it is, so the grant is void from now on.
+ */
+import type { Grant } from '@drover/protocol';
+import type { Runner } from '../db/database.js';
+import { sql } from '../db/statement.js';
+import { STILL_RUNNING } from './still-running.js';
+
+const release = sql('release')`
+with handed_back as (
+  select * from json_to_recordset($1) as o(id uuid, fence int)
+)
+update drover.job j
+set state = 'ready', session_id = null, started_at = null, attempt = attempt - 1
+from handed_back o
+where j.id = o.id and j.fence = o.fence and ${STILL_RUNNING}
+returning j.id::text as id`;
+
+/** Gives the ids that were released. */
+export async function releaseJobs(db: Runner, grants: Grant[]): Promise<string[]> {
+  const answer = await db.run<{ id: string }>(release, [JSON.stringify(grants)]);
+  return answer.map((row) => row.id);
+}

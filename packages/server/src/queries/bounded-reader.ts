@@ -1,0 +1,45 @@
+/**
+ * Reads something costly on demand, but spends at most a share of the time on it: what took 5 ms may be
+ * read again after 0.5 s, what took a second after 100 s; in between the last answer is given. Small things
+ * are read every time, so that small systems and tests see exact numbers. However many ask, one read is
+ * under way.
+ */
+
+/** The share of time that reading may take. */
+const DUTY_CYCLE = 0.01;
+/** What is small is read anew for every request: so few rows, in so short a time. */
+const SMALL_ROWS = 5000;
+const SMALL_COST_MS = 50;
+
+export type Reading<Value> = { value: Value; rows: number };
+
+export type BoundedReaderOptions<Value> = {
+  read(): Promise<Reading<Value>>;
+  /** A monotonic clock in milliseconds. */
+  now?: () => number;
+};
+
+/** Gives a function that answers with a fresh value or the last one. A failed read is forgotten. */
+export function createBoundedReader<Value>(options: BoundedReaderOptions<Value>): () => Promise<Value> {
+  const now = options.now ?? (() => performance.now());
+  let last: { value: Value; freshUntil: number } | undefined;
+  let underWay: Promise<Value> | undefined;
+
+  async function read(): Promise<Value> {
+    const startedAt = now();
+    const { value, rows } = await options.read();
+    const endedAt = now();
+    const costMs = endedAt - startedAt;
+    const small = rows <= SMALL_ROWS && costMs <= SMALL_COST_MS;
+    last = { value, freshUntil: small ? endedAt : endedAt + costMs / DUTY_CYCLE };
+    return value;
+  }
+
+  return () => {
+    if (last && now() < last.freshUntil) return Promise.resolve(last.value);
+    underWay ??= read().finally(() => {
+      underWay = undefined;
+    });
+    return underWay;
+  };
+}

@@ -1,0 +1,59 @@
+/**
+ * One job, wherever it is. Both tables are read by one statement, that is with one view of the data: a
+ * job that is being finished at this moment is seen in exactly one of them.
+ *
+ * The history has no unique key over all its days, so the id is looked up in each day's index; the days
+ * before the job can have been made are left out (see earliestFinish).
+ */
+import type { Job, JobError, JobState, JobWithAttempts } from '@drover/protocol';
+import type { Runner } from '../db/database.js';
+import { sql } from '../db/statement.js';
+import { earliestFinish } from './id-time.js';
+import { FINISHED_COLUMNS, type JobRow, toJob, toJobWithAttempts, UNFINISHED_COLUMNS } from './job-row.js';
+
+const findJobStatement = sql('find_job')`
+select j.*, s.name as worker
+from (
+  select ${UNFINISHED_COLUMNS}
+  from drover.job
+  where id = $1
+  union all
+  select ${FINISHED_COLUMNS}
+  from drover.job_history
+  where id = $1 and finished_at >= $2
+) j
+left join drover.session s on s.id = j.session_id
+limit 1`;
+
+/** The same without what may be large: this one is asked for again and again by those who wait. */
+const findOutcomeStatement = sql('find_outcome')`
+select state, null::json as result, null::json as error
+from drover.job
+where id = $1
+union all
+select state, result, error
+from drover.job_history
+where id = $1 and finished_at >= $2
+limit 1`;
+
+export type JobOutcome = { state: JobState; result: unknown; error: JobError | null };
+
+export async function findJob(db: Runner, id: string): Promise<Job | undefined> {
+  const row = await findRow(db, id);
+  return row && toJob(row);
+}
+
+export async function findJobWithAttempts(db: Runner, id: string): Promise<JobWithAttempts | undefined> {
+  const row = await findRow(db, id);
+  return row && toJobWithAttempts(row);
+}
+
+export async function findOutcome(db: Runner, id: string): Promise<JobOutcome | undefined> {
+  const [row] = await db.run<JobOutcome>(findOutcomeStatement, [id, earliestFinish(id)]);
+  return row;
+}
+
+async function findRow(db: Runner, id: string): Promise<JobRow | undefined> {
+  const [row] = await db.run<JobRow>(findJobStatement, [id, earliestFinish(id)]);
+  return row;
+}

@@ -1,0 +1,53 @@
+/**
+ * Where a list goes on: the last id of the page, and a digest of it with the filters, so that a cursor
+ * that was damaged, made up or taken from another list is told from a good one. It is no secret and
+ * protects nothing: whoever may list may list everything.
+ */
+import { createHash } from 'node:crypto';
+import { DroverError, isUuid, type ListJobsQuery } from '@drover/protocol';
+
+const ID_BYTES = 16;
+const DIGEST_BYTES = 8;
+
+/** Everything that decides which jobs are in the list, but not how many of them are on a page. */
+export type ListFilters = Omit<ListJobsQuery, 'limit' | 'cursor'>;
+
+export function encodeCursor(id: string, filters: ListFilters): string {
+  return Buffer.concat([Buffer.from(id.replaceAll('-', ''), 'hex'), digest(id, filters)]).toString('base64url');
+}
+
+/** The id after which the list goes on. Throws invalid_cursor. */
+export function decodeCursor(cursor: string, filters: ListFilters): string {
+  const bytes = Buffer.from(cursor, 'base64url');
+  if (bytes.length === ID_BYTES + DIGEST_BYTES) {
+    const id = toUuid(bytes.subarray(0, ID_BYTES).toString('hex'));
+    if (isUuid(id) && digest(id, filters).equals(bytes.subarray(ID_BYTES))) return id;
+  }
+  throw new DroverError(
+    'invalid_cursor',
+    `cursor: expected the nextCursor of a list with the same filters, got ${JSON.stringify(cursor)}`,
+    {
+      issues: [{ field: 'cursor', message: 'expected the nextCursor of a list with the same filters', value: cursor }],
+    },
+  );
+}
+
+function digest(id: string, filters: ListFilters): Buffer {
+  const { state, queue, type, tag, createdAfter, createdBefore, finishedAfter, finishedBefore } = filters;
+  const parts = [
+    id,
+    [...(state ?? [])].sort(),
+    queue,
+    type,
+    tag,
+    createdAfter,
+    createdBefore,
+    finishedAfter,
+    finishedBefore,
+  ];
+  return createHash('sha256').update(JSON.stringify(parts)).digest().subarray(0, DIGEST_BYTES);
+}
+
+function toUuid(hex: string): string {
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+}

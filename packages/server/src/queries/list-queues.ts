@@ -1,0 +1,44 @@
+/** Every queue that was ever used, with what waits in it and what the last hour brought. */
+import type { Queue } from '@drover/protocol';
+import type { Runner } from '../db/database.js';
+import { sql } from '../db/statement.js';
+import { FLOW_SUMS, type FlowSums, NO_FLOW, toFlow } from './flow.js';
+import type { HotCounts } from './hot-counts.js';
+
+/** A queue is a topic, not a customer: this many are a mistake, and a page of them is of no use. */
+const MAX_QUEUES = 10_000;
+
+const listQueuesStatement = sql('list_queues')`
+with last_hour as (
+  select queue, ${FLOW_SUMS}
+  from drover.rollup r
+  where minute >= date_trunc('minute', now() - interval '1 hour')
+  group by queue
+), queues as (
+  select queue, array_agg(distinct type order by type) as types
+  from drover.lane
+  group by queue
+  order by queue
+  limit ${MAX_QUEUES}
+)
+select q.queue as name, q.types, h.*
+from queues q
+left join last_hour h on h.queue = q.queue
+order by q.queue`;
+
+/** Null where the last hour brought nothing. */
+type QueueRow = { name: string; types: string[] } & { [Column in keyof FlowSums]: FlowSums[Column] | null };
+
+export async function listQueues(db: Runner, hotCounts: () => Promise<HotCounts>): Promise<Queue[]> {
+  const [rows, hot] = await Promise.all([db.run<QueueRow>(listQueuesStatement), hotCounts()]);
+  return rows.map((row) => {
+    const unfinished = hot.queues.get(row.name);
+    return {
+      name: row.name,
+      counts: unfinished?.counts ?? {},
+      types: row.types,
+      oldestReadyAt: unfinished?.oldestReadyAt?.toISOString() ?? null,
+      lastHour: toFlow(row.succeeded === null ? NO_FLOW : (row as FlowSums)),
+    };
+  });
+}

@@ -1,0 +1,65 @@
+/** Every worker session that is still known, those that work first. */
+import type { Worker } from '@drover/protocol';
+import type { Runner } from '../db/database.js';
+import { sql } from '../db/statement.js';
+import { MISSED_BEATS, UNRESPONSIVE_AFTER_BEATS } from './capacity.js';
+
+/** Ended sessions stay for a while; nobody looks at more of them. */
+const MAX_WORKERS = 10_000;
+
+const listWorkersStatement = sql('list_workers')`
+select s.id, s.name, s.host, s.pid, s.sdk, s.types, s.queues, s.slots, s.running, s.server_id, s.draining,
+  s.started_at, s.beat_at, s.ending, s.last_error, ${MISSED_BEATS} as missed_beats
+from drover.session s
+order by s.ended_at desc nulls first, s.started_at desc, s.id
+limit ${MAX_WORKERS}`;
+
+type WorkerRow = {
+  id: string;
+  name: string;
+  host: string;
+  pid: number;
+  sdk: string;
+  types: string[];
+  queues: string[] | null;
+  slots: number;
+  running: number;
+  server_id: string | null;
+  draining: boolean;
+  started_at: Date;
+  beat_at: Date;
+  ending: 'resigned' | 'dead' | null;
+  last_error: string | null;
+  missed_beats: number;
+};
+
+export async function listWorkers(db: Runner, beatMs: number): Promise<Worker[]> {
+  const rows = await db.run<WorkerRow>(listWorkersStatement, [beatMs]);
+  return rows.map((row) => ({
+    id: row.id,
+    name: row.name,
+    state: workerState(row),
+    host: row.host,
+    pid: row.pid,
+    sdk: row.sdk,
+    types: row.types,
+    queues: row.queues,
+    slots: row.slots,
+    running: row.running,
+    serverId: row.server_id,
+    startedAt: row.started_at.toISOString(),
+    lastBeatAt: row.beat_at.toISOString(),
+    missedBeats: row.ending === null ? row.missed_beats : 0,
+    lastError: row.last_error,
+  }));
+}
+
+/** The state is derived, never stored, so it cannot contradict what it is derived from. */
+export function workerState(
+  worker: Pick<WorkerRow, 'ending' | 'draining' | 'missed_beats' | 'running'>,
+): Worker['state'] {
+  if (worker.ending !== null) return worker.ending;
+  if (worker.missed_beats >= UNRESPONSIVE_AFTER_BEATS) return 'unresponsive';
+  if (worker.draining) return 'draining';
+  return worker.running > 0 ? 'working' : 'waiting';
+}

@@ -1,0 +1,205 @@
+/**
+ * A Drover server: the composition root. It builds the parts, gives each what it needs, and starts and
+ * stops them in order. A server has no state of its own that the database and the workers could not
+ * rebuild, so any number of them are equal.
+ */
+import { hostname } from 'node:os';
+import { DroverError, newId } from '@drover/protocol';
+import type { Logger } from 'pino';
+
+import { authorizeWorker } from './api/auth.js';
+import { createHttpServer } from './api/http-server.js';
+import type { ServerConfig } from './config/server-config.js';
+import { connectDatabase } from './db/database.js';
+import { tellToStop } from './dispatch/cancellations.js';
+import { createDispatcher } from './dispatch/dispatcher.js';
+import { createIntake } from './dispatch/intake.js';
+import { createOutcomes } from './dispatch/outcomes.js';
+import { createProgressWriter } from './dispatch/progress.js';
+import { createWorkerStream } from './dispatch/stream.js';
+import { createWaiters } from './dispatch/waiters.js';
+import { createWakeups } from './dispatch/wakeups.js';
+import type { Engine } from './engine.js';
+import { createDue } from './housekeeping/due.js';
+import { createDuties } from './housekeeping/duties.js';
+import { leaveCluster, type ServerIdentity, sayPresence } from './housekeeping/presence.js';
+import { cancelJobs, jobState } from './lifecycle/cancel.js';
+import { retryJob } from './lifecycle/retry.js';
+import { VERSION } from './version.js';
+
+export type DroverServer = {
+  readonly id: string;
+  /** Where it listens, once started. */
+  readonly address: string;
+  start(): Promise<void>;
+  /** Finishes what is under way and leaves the cluster. May be called twice. */
+  stop(): Promise<void>;
+};
+
+/** How long workers get to move to another server, and a last batch to be written. */
+const STOP_GRACE_MS = 5000;
+/** A due-time further away than this is found by the regular look. */
+const FAR_AWAY_MS = 1000;
+
+export function createServer(config: ServerConfig, { logger }: { logger: Logger }): DroverServer {
+  const id = newId();
+  const identity: ServerIdentity = { id, address: '', host: hostname(), pid: process.pid, version: VERSION };
+  const stopping = new AbortController();
+  const db = connectDatabase({
+    url: config.databaseUrl,
+    poolSize: config.poolSize,
+    onError: (error) => logger.warn({ err: error }, 'a database connection failed'),
+  });
+
+  const waiters = createWaiters({ db: db.reads, logger });
+  const dispatcher = createDispatcher({ db: db.control, logger, pollMs: config.pollMs });
+  const duties = createDuties({ ...config, db, identity, dispatcher, logger, onFinished: waiters.finished });
+  const wakeups = createWakeups({
+    url: config.databaseUrl,
+    db: db.bulk,
+    serverId: id,
+    logger,
+    onHint: (hint) => (hint === 'ready' ? dispatcher.wake() : duties.lookForCancels()),
+    othersAlive: duties.othersAlive,
+  });
+  const tellReady = () => wakeups.tellOthers('ready');
+  const due = createDue({
+    db: db.control,
+    logger,
+    onPromoted() {
+      dispatcher.wake();
+      tellReady();
+    },
+  });
+  const outcomes = createOutcomes({
+    db: db.control,
+    serverId: id,
+    logger,
+    onFinished: waiters.finished,
+    onQueued(inMs) {
+      if (inMs > 0) due.expect(inMs);
+      else dispatcher.wake();
+    },
+    signal: stopping.signal,
+  });
+  const intake = createIntake({
+    db: db.bulk,
+    dispatcher,
+    logger,
+    maxPending: config.maxPending,
+    onReady: tellReady,
+    onScheduled(inMs) {
+      if (inMs < FAR_AWAY_MS) due.expect(inMs);
+    },
+  });
+  const progress = createProgressWriter(db.bulk);
+  const stream = createWorkerStream({
+    ...config,
+    db: db.control,
+    logger,
+    serverId: id,
+    dispatcher,
+    outcomes,
+    progress,
+    servers: duties.servers,
+    authorize: (request) => authorizeWorker(config, request),
+  });
+
+  const engine: Engine = {
+    enqueue: intake.enqueue,
+    waitForFinish: waiters.wait,
+    async cancel(jobId) {
+      const { cancelled, requested } = await cancelJobs(db.bulk, id, [jobId]);
+      if (cancelled.length > 0) {
+        waiters.finished(cancelled);
+        return 'cancelled';
+      }
+      const [request] = requested;
+      if (request) {
+        tellToStop(dispatcher.sessions.get(request.sessionId), [{ ...request, reason: 'cancelled' }]);
+        wakeups.tellOthers('cancel');
+        return 'requested';
+      }
+      return wrongStateOf(jobId);
+    },
+    async retry(jobId) {
+      if (!(await retryJob(db.bulk, jobId))) return wrongStateOf(jobId);
+      dispatcher.wake();
+      tellReady();
+      return 'done';
+    },
+    health() {
+      const sinceBeat = duties.lastBeatAt === undefined ? undefined : performance.now() - duties.lastBeatAt;
+      const late = sinceBeat === undefined || sinceBeat > 3 * config.beatMs;
+      return [
+        late
+          ? { check: 'beat', status: 'error', message: 'no beat of this server has reached the database lately' }
+          : { check: 'beat', status: 'okay' },
+      ];
+    },
+  };
+
+  async function wrongStateOf(jobId: string) {
+    const state = await jobState(db.reads, jobId);
+    return state === undefined ? ('not_found' as const) : { wrongState: state };
+  }
+
+  const http = createHttpServer({ engine, db, config, logger, serverId: id });
+  http.server.on('upgrade', stream.upgrade);
+
+  let stopped: Promise<void> | undefined;
+
+  async function stop(): Promise<void> {
+    logger.info('stopping');
+    stopping.abort();
+    await sayPresence(db.control, identity, true).catch((error: Error) =>
+      logger.warn({ err: error }, 'could not say goodbye'),
+    );
+    await Promise.all([dispatcher.stop(), due.stop()]);
+    await stream.stop(STOP_GRACE_MS);
+    waiters.stop();
+    await Promise.all([intake.stop(), within(STOP_GRACE_MS, outcomes.idle()), within(STOP_GRACE_MS, progress.idle())]);
+    await Promise.all([duties.stop(), wakeups.stop(), http.close()]);
+    await leaveCluster(db.control, id).catch((error: Error) =>
+      logger.warn({ err: error }, 'could not leave the cluster'),
+    );
+    await db.close();
+    logger.info('stopped');
+  }
+
+  return {
+    id,
+    get address() {
+      return identity.address;
+    },
+    async start() {
+      if (stopped) throw new DroverError('shutting_down', 'a stopped server cannot be started again');
+      try {
+        const { address } = await http.listen();
+        identity.address = config.publicUrl ?? address;
+      } catch (error) {
+        await db.close();
+        throw error;
+      }
+      duties.start();
+      dispatcher.start();
+      due.start();
+      wakeups.start();
+      logger.info({ server: id, address: identity.address }, 'listening');
+    },
+    stop() {
+      stopped ??= stop();
+      return stopped;
+    },
+  };
+}
+
+/** Waits for something that may never come, but not for ever. */
+async function within(ms: number, promise: Promise<unknown>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const limit = new Promise((resolve) => {
+    timer = setTimeout(resolve, ms);
+  });
+  await Promise.race([promise, limit]);
+  clearTimeout(timer);
+}

@@ -1,0 +1,100 @@
+import type { Stats } from '@drover/protocol';
+import { describe, expect, it } from 'vitest';
+import { createDevView } from '../../src/cli/dev-view.js';
+import { prettyLine } from '../../src/cli/logger.js';
+import { formatFields, formatSpan, formatTable } from '../../src/cli/output.js';
+
+const ESCAPE = '\x1b';
+const flow = { succeeded: 0, failed: 0, cancelled: 0, retried: 0, waitMs: null, runMs: null };
+const stats: Stats = {
+  counts: { ready: 1, running: 2, succeeded: 30 },
+  countedAt: '2030-01-01T00:00:00.000Z',
+  capacity: { total: 10, free: 8, workers: 1, servers: 1 },
+  perSecond: { finished: 1.25 },
+  lastMinute: flow,
+  lastHour: flow,
+  lastDay: flow,
+};
+const status = { stats, address: 'http://127.0.0.1:8420', upMs: 65_000, hint: 'Try it' };
+
+const screen = (isTTY: boolean, columns = 80) => {
+  const written: string[] = [];
+  const output = { isTTY, columns, write: (text: string) => written.push(text) };
+  return { written, view: createDevView(output as never) };
+};
+
+describe('a table', () => {
+  it('aligns its columns and shows what is missing as a dash', () => {
+    const table = formatTable(
+      ['name', 'jobs'],
+      [
+        ['a', 5],
+        ['long name', 100],
+        [null, undefined],
+      ],
+    );
+    expect(table.split('\n')).toEqual(['NAME       JOBS', 'a             5', 'long name   100', '-             -']);
+  });
+
+  it('does not let the text of a job steer the terminal or break the line', () => {
+    expect(formatTable(['x'], [['a\x1b[31m\nb']])).toBe('X\na [31m b');
+    expect(formatTable(['x'], [['y'.repeat(100)]]).split('\n')[1]).toHaveLength(60);
+  });
+});
+
+it('fields without a value are left out', () => {
+  expect(
+    formatFields([
+      ['id', 'x'],
+      ['worker', null],
+      ['queue', 'y'],
+    ]),
+  ).toBe('id     x\nqueue  y');
+});
+
+it.each([
+  [0.4, '0 ms'],
+  [999, '999 ms'],
+  [1500, '1.5 s'],
+  [65_000, '1 m 5 s'],
+  [7_260_000, '2 h 1 m'],
+])('%d ms are told as %s', (ms, text) => {
+  expect(formatSpan(ms)).toBe(text);
+});
+
+it('a log line for people has the message first and the stack of an error below', () => {
+  const entry = { level: 40, time: 0, pid: 1, hostname: 'x', msg: 'lost', id: 7, err: { stack: 'Error: x\n  at y' } };
+  expect(prettyLine(JSON.stringify(entry))).toBe('00:00:00 WARN lost id=7\nError: x\n  at y');
+  expect(prettyLine('no json\n')).toBe('no json');
+});
+
+describe('the view of drover dev', () => {
+  it('is plain lines, not too many, where there is no terminal', () => {
+    const { view, written } = screen(false);
+    view.print('hello');
+    view.update(status);
+    view.update(status);
+    expect(written).toEqual([
+      'hello\n',
+      'scheduled 0, ready 1, running 2, succeeded 30, failed 0 | 1.3 jobs/s | 1 worker (8 of 10 slots free) | http://127.0.0.1:8420\n',
+    ]);
+  });
+
+  it('is drawn over itself on a terminal, with other lines above it', () => {
+    const { view, written } = screen(true);
+    view.update(status);
+    const height = written[0]?.split('\n').length ?? 0;
+    view.print('a warning');
+    expect(written[1]).toMatch(new RegExp(`^${ESCAPE}\\[${height - 1}F${ESCAPE}\\[0Ja warning\n`));
+    view.close();
+    view.print('bye');
+    expect(written[2]).toBe('bye\n');
+  });
+
+  it('never writes a line that a narrow terminal would wrap', () => {
+    const { view, written } = screen(true, 20);
+    view.update(status);
+    const colours = new RegExp(`${ESCAPE}\\[[0-9;]*[mFJ]`, 'g');
+    for (const line of (written[0] ?? '').replace(colours, '').split('\n')) expect(line.length).toBeLessThan(20);
+  });
+});

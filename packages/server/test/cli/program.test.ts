@@ -1,0 +1,78 @@
+import { createServer } from 'node:net';
+import { describe, expect, it } from 'vitest';
+import { drover } from './run-cli.js';
+
+/** Nothing listens here. */
+const NOWHERE = ['--url', 'http://127.0.0.1:1'];
+
+describe('the command drover', () => {
+  it('prints its version and its help, with the exit codes', async () => {
+    expect(await drover(['--version'])).toEqual({ code: 0, stdout: '0.1.0\n', stderr: '' });
+    const help = await drover(['--help']);
+    expect(help.code).toBe(0);
+    expect(help.stdout).toContain('Run a server: HTTP API');
+    expect(help.stdout).toContain('4  the job that was waited for failed or was cancelled');
+  });
+
+  it.each([
+    [['sever'], "unknown command 'sever'", 'server'],
+    [['server', '--prot', '1'], "unknown option '--prot'", '--port'],
+    [['job', 'lst'], "unknown command 'lst'", 'list'],
+    [['job', 'add'], "missing required argument 'type'", ''],
+    [['queues', 'surplus'], 'too many arguments', ''],
+  ])('refuses %j and says what may be meant', async (args, message, suggestion) => {
+    const { code, stderr } = await drover(args);
+    expect(code).toBe(2);
+    expect(stderr).toContain(message);
+    expect(stderr).toContain(suggestion);
+  });
+
+  it('refuses a bad configuration before it does anything', async () => {
+    const badPort = await drover(['server', '--port', 'eighty']);
+    expect(badPort).toMatchObject({ code: 2, stdout: '' });
+    expect(badPort.stderr).toBe(
+      'drover: port: expected a whole number from 0 to 65535, got "eighty" (from flag --port)\n',
+    );
+    const badVariable = await drover(['queues'], { env: { DROVER_TOKN: 'x' } });
+    expect(badVariable).toMatchObject({ code: 2 });
+    expect(badVariable.stderr).toContain('did you mean DROVER_TOKEN?');
+    const exposed = await drover(['server', '--host', '0.0.0.0', '--database-url', 'postgres://nowhere/x']);
+    expect(exposed).toMatchObject({ code: 2 });
+    expect(exposed.stderr).toContain('--insecure');
+  });
+
+  it('tells errors as JSON to those who ask for it', async () => {
+    const { code, stderr } = await drover(['server', '--port', 'eighty', '--json']);
+    expect(code).toBe(2);
+    expect(JSON.parse(stderr)).toMatchObject({ error: { code: 'usage', message: expect.stringContaining('port') } });
+  });
+
+  it('has its own code for a server that does not answer', async () => {
+    for (const args of [['queues'], ['job', 'list'], ['job', 'add', 'hello']]) {
+      const { code, stderr } = await drover([...args, ...NOWHERE]);
+      expect({ code, args }).toEqual({ code: 3, args });
+      expect(stderr).toContain('127.0.0.1:1');
+    }
+  });
+
+  it('names the port that is taken and the flag to choose another', async () => {
+    const taken = createServer();
+    await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve));
+    const address = taken.address();
+    const port = typeof address === 'object' && address ? String(address.port) : '';
+    for (const command of ['server', 'node', 'dev']) {
+      const { code, stderr } = await drover([command, '--port', port]);
+      expect(code).toBe(1);
+      expect(stderr).toContain(`port ${port} on 127.0.0.1 is taken`);
+      expect(stderr).toContain('--port');
+    }
+    await new Promise((resolve) => taken.close(resolve));
+  });
+
+  it('tells when the database cannot be reached', async () => {
+    const { code, stderr } = await drover(['migrate', '--database-url', 'postgres://x:secret@127.0.0.1:1/x']);
+    expect(code).toBe(1);
+    expect(stderr).toContain('ECONNREFUSED');
+    expect(stderr).not.toContain('secret');
+  });
+});

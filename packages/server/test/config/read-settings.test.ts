@@ -1,0 +1,157 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { ConfigError } from '../../src/config/config-error.js';
+import { readSettings, resolveSettings } from '../../src/config/read-settings.js';
+import { flagName, SETTING_KEYS, SETTINGS, settingOf, variableName } from '../../src/config/settings.js';
+
+const nothing = { flags: {}, env: {} };
+const file = (content: unknown) => ({ ...nothing, file: { path: '/x/drover.config.json', content } });
+
+describe('settings', () => {
+  it('have the documented defaults', () => {
+    expect(resolveSettings(nothing)).toMatchObject({
+      port: 8420,
+      host: '127.0.0.1',
+      databaseUrl: undefined,
+      dataDir: '.drover',
+      tokens: [],
+      insecure: false,
+      retention: 14 * 86_400_000,
+      payloadLimit: 1024 * 1024,
+      beat: 5000,
+      lease: 30_000,
+      poll: 250,
+      maxPending: 50_000,
+      url: ['http://127.0.0.1:8420'],
+      slots: 10,
+      queues: undefined,
+    });
+  });
+
+  it('come from flags before the environment before the file before the default', () => {
+    const all = { flags: { port: '1' }, env: { DROVER_PORT: '2' }, file: { path: 'f', content: { port: 3 } } };
+    expect(resolveSettings(all).port).toBe(1);
+    expect(resolveSettings({ ...all, flags: {} }).port).toBe(2);
+    expect(resolveSettings({ ...all, flags: {}, env: {} }).port).toBe(3);
+    expect(resolveSettings(nothing).port).toBe(8420);
+  });
+
+  it('take an empty variable for one that is not there', () => {
+    expect(resolveSettings({ flags: {}, env: { DROVER_PORT: '' } }).port).toBe(8420);
+  });
+
+  it('are read alike from texts and plain values', () => {
+    const env = {
+      DROVER_PAYLOAD_LIMIT: '2MiB',
+      DROVER_BEAT: '100',
+      DROVER_INSECURE: 'true',
+      DROVER_QUEUES: 'mail, reports',
+      DROVER_URL: 'http://a:1,https://b:2',
+      DROVER_TOKENS: 'worker:0123456789abcdef,admin:fedcba9876543210',
+    };
+    const plain = {
+      payloadLimit: 2 * 1024 * 1024,
+      beat: 100,
+      insecure: true,
+      queues: ['mail', 'reports'],
+      url: ['http://a:1', 'https://b:2'],
+      tokens: [
+        { role: 'worker', token: '0123456789abcdef' },
+        { role: 'admin', token: 'fedcba9876543210' },
+      ],
+    };
+    const settings = resolveSettings({ flags: {}, env });
+    expect(settings).toEqual(resolveSettings(file(plain)));
+    expect(settings.tokens.map(({ name, role }) => `${name} ${role}`)).toEqual(['worker-1 worker', 'admin-2 admin']);
+  });
+
+  it.each([
+    [
+      { flags: { port: '70000' }, env: {} },
+      'port: expected a whole number from 0 to 65535, got "70000" (from flag --port)',
+    ],
+    [{ flags: {}, env: { DROVER_PORT: '8420x' } }, 'got "8420x" (from environment variable DROVER_PORT)'],
+    [file({ port: 1.5 }), 'got 1.5 (from file /x/drover.config.json)'],
+    [file({ lease: 'soon' }), 'lease: expected a duration of at least 150 ms such as "250ms"'],
+    [file({ payloadLimit: '1 parsec' }), 'payloadLimit: expected a size from 1 to'],
+    [file({ logLevel: 'loud' }), 'logLevel: expected one of trace, debug, info'],
+    [file({ url: 'ftp://a' }), 'url: expected one or more, separated by commas: an address that starts with http://'],
+    [file({ queues: [] }), 'queues: expected one or more'],
+    [file({ tokens: [{ role: 'king', token: 'x' }] }), 'roles are viewer, operator, admin, client, worker'],
+    [file({ prot: 1 }), 'unknown setting "prot" in /x/drover.config.json: did you mean port?'],
+    [file([]), 'expected an object of settings'],
+    [{ flags: {}, env: { DROVER_DATABSE_URL: 'x' } }, 'did you mean DROVER_DATABASE_URL?'],
+  ])('refuse bad input %#', (sources, message) => {
+    expect(() => resolveSettings(sources)).toThrow(ConfigError);
+    expect(() => resolveSettings(sources)).toThrow(message);
+  });
+
+  it('never show a secret in an error', () => {
+    for (const env of [{ DROVER_TOKENS: 'hunter2' }, { DROVER_DATABASE_URL: 'mysql://hunter2' }]) {
+      expect(() => resolveSettings({ flags: {}, env })).toThrow(
+        expect.objectContaining({ message: expect.not.stringContaining('hunter2') }),
+      );
+    }
+  });
+
+  it("leave the test suite's own variables alone", () => {
+    expect(() => resolveSettings({ flags: {}, env: { DROVER_TEST_DATABASE_URL: 'x', OTHER: 'y' } })).not.toThrow();
+  });
+
+  it('have names that follow from the key, a description, and a default of their own kind', () => {
+    expect(variableName('payloadLimit')).toBe('DROVER_PAYLOAD_LIMIT');
+    expect(flagName('payloadLimit')).toBe('--payload-limit');
+    for (const key of SETTING_KEYS) {
+      const { kind, description, default: value, commands } = settingOf(key);
+      expect(description, key).toMatch(/\.$/);
+      expect(commands.length, key).toBeGreaterThan(0);
+      if (value !== undefined) expect(kind.parse(value), key).toBeDefined();
+    }
+    expect(SETTINGS.port.default).toBe(8420);
+  });
+});
+
+describe('the configuration file', () => {
+  let cwd: string;
+  beforeEach(async () => {
+    cwd = await mkdtemp(join(tmpdir(), 'drover-config-'));
+  });
+  afterEach(() => rm(cwd, { recursive: true }));
+  const read = (configPath?: string, env = {}) => readSettings({ flags: {}, env, cwd, configPath });
+
+  it('is not needed', async () => {
+    expect((await read()).port).toBe(8420);
+  });
+
+  it('is found in the working folder, as JSON or as a module', async () => {
+    await writeFile(join(cwd, 'drover.config.json'), '{ "port": 1 }');
+    expect((await read()).port).toBe(1);
+    await rm(join(cwd, 'drover.config.json'));
+    await writeFile(join(cwd, 'drover.config.mjs'), 'export default { port: 2 };');
+    expect((await read()).port).toBe(2);
+  });
+
+  it('is chosen by --config or DROVER_CONFIG', async () => {
+    await writeFile(join(cwd, 'a.json'), '{ "port": 1 }');
+    await writeFile(join(cwd, 'b.json'), '{ "port": 2 }');
+    expect((await read('a.json', { DROVER_CONFIG: 'b.json' })).port).toBe(1);
+    expect((await read(undefined, { DROVER_CONFIG: 'b.json' })).port).toBe(2);
+  });
+
+  it('must be there if it is named, and be readable', async () => {
+    await expect(read('missing.json')).rejects.toThrow('cannot read configuration file');
+    await writeFile(join(cwd, 'broken.json'), '{ port: 1 }');
+    await expect(read('broken.json')).rejects.toThrow('is not valid JSON');
+    await writeFile(join(cwd, 'broken.mjs'), 'export const port = 1;');
+    await expect(read('broken.mjs')).rejects.toThrow('has no default export');
+    await expect(read('config.yaml')).rejects.toThrow('expected a name that ends in .json or .mjs');
+  });
+
+  it('is refused when there are two', async () => {
+    await writeFile(join(cwd, 'drover.config.json'), '{}');
+    await writeFile(join(cwd, 'drover.config.mjs'), 'export default {};');
+    await expect(read()).rejects.toThrow('keep one, or choose by --config');
+  });
+});

@@ -1,0 +1,108 @@
+import { newId } from '@drover/protocol';
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { claimJobs } from '../../src/lifecycle/claim.js';
+import { createLifecycleBench, type LifecycleBench } from '../support/lifecycle.js';
+
+let bench: LifecycleBench;
+beforeAll(async () => {
+  bench = await createLifecycleBench();
+});
+afterAll(() => bench.close());
+afterEach(async () => {
+  await bench.pool.query('truncate drover.job, drover.lane');
+});
+
+test('V1 a claimed job is running, held by the session, with its first fence and attempt', async () => {
+  const [id] = await bench.add({ payload: { a: 'é"\\' }, timeout: 500, maxAttempts: 2, queue: 'mail' });
+  const sessionId = newId();
+  const [claimed] = await bench.claim(1, { sessionId });
+  expect(claimed).toMatchObject({ id, fence: 1, sessionId });
+  expect(JSON.parse(claimed?.assignment ?? '')).toEqual({
+    id,
+    fence: 1,
+    type: 'work',
+    queue: 'mail',
+    attempt: 1,
+    maxAttempts: 2,
+    timeoutMs: 500,
+    backoff: null,
+    payload: { a: 'é"\\' },
+  });
+  expect(await bench.row(id as string)).toMatchObject({ state: 'running', session_id: sessionId, attempt: 1 });
+  expect(await bench.claim()).toEqual([]);
+});
+
+test('V1 many claims at once give each job once', async () => {
+  const ids = await bench.add(...Array.from({ length: 500 }, () => ({})));
+  const claims = await Promise.all(Array.from({ length: 40 }, () => bench.claim(25)));
+  const rest = await bench.claim(500);
+  const claimed = [...claims.flat(), ...rest].map((job) => job.id);
+  expect(claimed).toHaveLength(500);
+  expect(new Set(claimed)).toEqual(new Set(ids));
+});
+
+test('a larger priority goes first, then the order in which jobs became ready', async () => {
+  const [first, second, urgent, low] = await bench.add({}, {}, { priority: 5 }, { priority: -5 });
+  const order = [];
+  for (let i = 0; i < 4; i++) order.push((await bench.claim())[0]?.id);
+  expect(order).toEqual([urgent, first, second, low]);
+});
+
+test('priorities hold over all the types and queues that a worker takes', async () => {
+  await bench.add(
+    { type: 'a', priority: 1 },
+    { type: 'b', priority: 9 },
+    { type: 'a', priority: 8, queue: 'other' },
+    { type: 'b', priority: 3 },
+  );
+  const seen = [];
+  for (let i = 0; i < 4; i++) {
+    const [job] = await bench.claim(1, { types: ['a', 'b'] });
+    seen.push((await bench.row(job?.id ?? '')).priority);
+  }
+  expect(seen).toEqual([9, 8, 3, 1]);
+});
+
+test('types of equal priority share the slots', async () => {
+  await bench.add(...Array.from({ length: 50 }, () => ({ type: 'many' })), { type: 'few' }, { type: 'few' });
+  const claimed = await bench.claim(10, { types: ['many', 'few'] });
+  const types = claimed.map((job) => JSON.parse(job.assignment).type as string);
+  expect(types.filter((type) => type === 'few')).toHaveLength(2);
+  expect(types.filter((type) => type === 'many')).toHaveLength(5);
+});
+
+test('D1 a worker gets only its types and its queues', async () => {
+  await bench.add({ type: 'a', queue: 'x' }, { type: 'a', queue: 'y' }, { type: 'b', queue: 'x' });
+  expect(await bench.claim(10, { types: ['c'] })).toEqual([]);
+  expect(await bench.claim(10, { types: ['a'], queues: ['z'] })).toEqual([]);
+  const fromX = await bench.claim(10, { types: ['a'], queues: ['x'] });
+  expect(fromX.map((job) => JSON.parse(job.assignment)).map(({ type, queue }) => ({ type, queue }))).toEqual([
+    { type: 'a', queue: 'x' },
+  ]);
+  expect(await bench.claim(10, { types: ['a', 'b'] })).toHaveLength(2);
+});
+
+test('scheduled jobs are not claimed', async () => {
+  await bench.add({ delay: 60_000 });
+  expect(await bench.claim()).toEqual([]);
+});
+
+test('a job that two groups could take goes to one of them', async () => {
+  await bench.add({ type: 'shared' }, { type: 'shared' }, { type: 'own' });
+  const [one, two] = [newId(), newId()];
+  const claimed = await claimJobs(bench.db.control, [
+    { types: ['shared'], queues: null, slots: [one, one] },
+    { types: ['shared', 'own'], queues: null, slots: [two, two, two] },
+  ]);
+  expect(new Set(claimed.map((job) => job.id)).size).toBe(claimed.length);
+  const rest = await bench.claim(3, { types: ['shared', 'own'] });
+  expect(claimed.length + rest.length).toBe(3);
+});
+
+test('the slots are filled in their order', async () => {
+  await bench.add({}, {}, {});
+  const [a, b] = [newId(), newId()];
+  const claimed = await claimJobs(bench.db.control, [{ types: ['work'], queues: null, slots: [a, b, a, b] }]);
+  expect(claimed.filter((job) => job.sessionId === a)).toHaveLength(2);
+  expect(claimed.filter((job) => job.sessionId === b)).toHaveLength(1);
+});

@@ -1,0 +1,125 @@
+import { newId } from '@drover/protocol';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { completeJobs } from '../../src/lifecycle/complete.js';
+import { historyFrom, insertRows, toRow } from '../../src/lifecycle/enqueue.js';
+import { createLifecycleBench, type LifecycleBench, SERVER_ID } from '../support/lifecycle.js';
+
+let bench: LifecycleBench;
+beforeAll(async () => {
+  bench = await createLifecycleBench();
+});
+afterAll(() => bench.close());
+
+function insert(...jobs: { id: string; type: string; payload?: unknown }[]) {
+  const rows = jobs.map((job) => toRow(job, JSON.stringify(job.payload ?? null)));
+  return insertRows(
+    bench.db.bulk,
+    rows,
+    jobs.map((job) => job.id),
+  );
+}
+
+test('a job without a time is ready, one with a delay or a later time is scheduled', async () => {
+  const later = new Date(Date.now() + 60_000).toISOString();
+  const past = new Date(Date.now() - 60_000).toISOString();
+  const [now, delayed, timed, overdue] = await bench.add({}, { delay: 60_000 }, { runAt: later }, { runAt: past });
+  expect((await bench.row(now as string)).state).toBe('ready');
+  expect((await bench.row(delayed as string)).state).toBe('scheduled');
+  expect((await bench.row(timed as string)).state).toBe('scheduled');
+  expect((await bench.row(overdue as string)).state).toBe('ready');
+});
+
+test('every option is kept', async () => {
+  const parentId = newId();
+  const [id] = await bench.add({
+    queue: 'mail',
+    priority: 7,
+    maxAttempts: 3,
+    backoff: { kind: 'fixed', delay: 5, jitter: 0 },
+    timeout: 1000,
+    retention: 2000,
+    tags: ['a', 'b c'],
+    expiresAt: '2040-01-01T00:00:00.000Z',
+    payload: { text: 'nul \u0000 and a half pair \ud800' },
+    parentId,
+  });
+  const row = await bench.pool.query('select *, payload::text as text from drover.job where id = $1', [id]);
+  expect(row.rows[0]).toMatchObject({
+    queue: 'mail',
+    priority: 7,
+    max_attempts: 3,
+    backoff: { kind: 'fixed', delay: 5, jitter: 0 },
+    timeout_ms: '1000',
+    retention_ms: '2000',
+    tags: ['a', 'b c'],
+    parent_id: parentId,
+    text: '{"text":"nul \\u0000 and a half pair \\ud800"}',
+  });
+});
+
+test('repeating an enqueue is the same job, also twice in one batch', async () => {
+  const id = newId();
+  const job = { id, type: 'once' };
+  expect(await insert(job, job)).toEqual(new Set());
+  expect(await insert(job)).toEqual(new Set([id]));
+  expect(await insert({ ...job, payload: 'another' })).toEqual(new Set([id]));
+  expect((await bench.row(id)).payload).toBe(null);
+});
+
+test.each([
+  ['a UUIDv7', () => newId()],
+  ['any other UUID', () => crypto.randomUUID()],
+])('a finished job with %s is not made again', async (_, makeId) => {
+  const id = makeId();
+  const job = { id, type: `done-${id}` };
+  await insert(job);
+  const [claimed] = await bench.claim(1, { types: [job.type] });
+  await completeJobs(bench.db.control, SERVER_ID, [{ id, fence: claimed?.fence ?? 0, runMs: 1, result: undefined }]);
+  expect(await insert(job)).toEqual(new Set([id]));
+  expect((await bench.row(id)).state).toBe('succeeded');
+});
+
+test('an enqueue that waits for the commit of the first copy’s finish does not bring it back', async () => {
+  const job = await bench.running();
+  const finishing = await bench.pool.connect();
+  await finishing.query('begin');
+  await finishing.query(
+    `with gone as (delete from drover.job where id = $1 returning *)
+     insert into drover.job_history (id, created_at, run_at, finished_at, fence, attempt, max_attempts, lost_attempts,
+       priority, state, queue, type, payload)
+     select id, created_at, run_at, now(), fence, attempt, max_attempts, lost_attempts, priority, 'succeeded', queue, type, payload
+     from gone`,
+    [job.id],
+  );
+  const repeated = insert({ id: job.id, type: 'work' });
+  await expect
+    .poll(
+      async () => (await bench.pool.query(`select from pg_stat_activity where wait_event = 'transactionid'`)).rowCount,
+    )
+    .toBe(1);
+  await finishing.query('commit');
+  finishing.release();
+  expect(await repeated).toEqual(new Set([job.id]));
+  expect((await bench.row(job.id)).state).toBe('succeeded');
+});
+
+test('a batch with one bad row adds nothing', async () => {
+  const good = newId();
+  const rows = [toRow({ id: good, type: 'work' }, '1'), toRow({ id: newId(), type: 'work' }, 'not json')];
+  await expect(insertRows(bench.db.bulk, rows, [good])).rejects.toMatchObject({ kind: 'refused' });
+  await expect(bench.row(good)).rejects.toThrow('0 times');
+});
+
+test('two servers that add the same job at once make one', async () => {
+  const id = newId();
+  const answers = await Promise.all(Array.from({ length: 8 }, () => insert({ id, type: 'race' })));
+  expect(answers.filter((duplicates) => !duplicates.has(id))).toHaveLength(1);
+  expect((await bench.row(id)).state).toBe('ready');
+});
+
+test('the history is searched from a day before the oldest id, and wholly for ids without a time', () => {
+  const id = '01890000-0000-7000-8000-000000000000';
+  const made = 0x018900000000;
+  expect(historyFrom([newId(), id])).toBe(new Date(made - 86_400_000).toISOString());
+  expect(historyFrom([id, crypto.randomUUID()])).toBe('-infinity');
+});

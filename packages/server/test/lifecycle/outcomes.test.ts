@@ -1,0 +1,240 @@
+/** The verbs that end an attempt: each right, at the wrong fence, from the wrong state, twice, and two at once. */
+import { newId } from '@drover/protocol';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { cancelJobs } from '../../src/lifecycle/cancel.js';
+import type { ClaimedJob } from '../../src/lifecycle/claim.js';
+import { completeJobs, completeJobsWithChildren } from '../../src/lifecycle/complete.js';
+import { toRow } from '../../src/lifecycle/enqueue.js';
+import { failJobs } from '../../src/lifecycle/fail.js';
+import { releaseJobs } from '../../src/lifecycle/release.js';
+import { snoozeJobs } from '../../src/lifecycle/snooze.js';
+import { stopJobs } from '../../src/lifecycle/stop.js';
+import { createLifecycleBench, type LifecycleBench, SERVER_ID } from '../support/lifecycle.js';
+
+let bench: LifecycleBench;
+beforeAll(async () => {
+  bench = await createLifecycleBench();
+});
+afterAll(() => bench.close());
+
+type Grant = { id: string; fence: number };
+const error = { name: 'Error', message: 'no luck', stack: 'Error: no luck\n at here' };
+
+/** Each verb as a function of a grant that gives the changed ids, and the state it leads to. */
+const verbs: Record<string, { apply(grants: Grant[]): Promise<string[]>; to: string }> = {
+  complete: {
+    apply: async (grants) =>
+      (await completeJobs(
+        bench.db.control,
+        SERVER_ID,
+        grants.map((grant) => ({ ...grant, runMs: 1, result: '{"ok":1}' })),
+      )) ?? grants.map((grant) => grant.id),
+    to: 'succeeded',
+  },
+  'complete with children': {
+    apply: (grants) =>
+      completeJobsWithChildren(
+        bench.db.control,
+        SERVER_ID,
+        grants.map((grant) => ({
+          ...grant,
+          runMs: 1,
+          result: undefined,
+          children: `[${toRow({ id: newId(), type: 'child', parentId: grant.id }, '1')}]`,
+        })),
+      ),
+    to: 'succeeded',
+  },
+  'fail for now': {
+    apply: async (grants) =>
+      (
+        await failJobs(
+          bench.db.control,
+          SERVER_ID,
+          grants.map((grant) => ({ ...grant, runMs: 1, error, retryInMs: 60_000 })),
+        )
+      ).changed,
+    to: 'scheduled',
+  },
+  'fail for good': {
+    apply: async (grants) =>
+      (
+        await failJobs(
+          bench.db.control,
+          SERVER_ID,
+          grants.map((grant) => ({ ...grant, runMs: 1, error, retryInMs: undefined })),
+        )
+      ).changed,
+    to: 'failed',
+  },
+  snooze: {
+    apply: (grants) =>
+      snoozeJobs(
+        bench.db.control,
+        grants.map((grant) => ({ ...grant, inMs: 60_000 })),
+      ),
+    to: 'scheduled',
+  },
+  stop: {
+    apply: (grants) =>
+      stopJobs(
+        bench.db.control,
+        SERVER_ID,
+        grants.map((grant) => ({ ...grant, runMs: 1 })),
+      ),
+    to: 'cancelled',
+  },
+  release: { apply: (grants) => releaseJobs(bench.db.control, grants), to: 'ready' },
+};
+
+describe.each(Object.entries(verbs))('%s', (_, { apply, to }) => {
+  test('moves a running job', async () => {
+    const job = await bench.running();
+    expect(await apply([job])).toEqual([job.id]);
+    expect((await bench.row(job.id)).state).toBe(to);
+  });
+
+  test('changes nothing at the wrong fence', async () => {
+    const job = await bench.running();
+    expect(await apply([{ id: job.id, fence: job.fence + 1 }])).toEqual([]);
+    expect(await apply([{ id: job.id, fence: job.fence - 1 }])).toEqual([]);
+    expect((await bench.row(job.id)).state).toBe('running');
+  });
+
+  test('changes nothing from another state', async () => {
+    const [waiting] = (await bench.add({ type: `wait-${newId()}` })) as [string];
+    const [later] = (await bench.add({ delay: 60_000 })) as [string];
+    for (const id of [waiting, later]) for (const fence of [0, 1]) expect(await apply([{ id, fence }])).toEqual([]);
+    expect((await bench.row(waiting)).state).toBe('ready');
+    expect((await bench.row(later)).state).toBe('scheduled');
+  });
+
+  test('changes nothing for a job that is finished or does not exist', async () => {
+    const job = await bench.running();
+    await verbs.complete?.apply([job]);
+    expect(await apply([job])).toEqual([]);
+    expect(await apply([{ id: newId(), fence: 1 }])).toEqual([]);
+    expect((await bench.row(job.id)).state).toBe('succeeded');
+  });
+
+  test('works once when it comes twice, also in one batch and at the same moment', async () => {
+    const [one, two, three] = [await bench.running(), await bench.running(), await bench.running()];
+    expect(await apply([one])).toHaveLength(1);
+    expect(await apply([one])).toEqual([]);
+    expect(new Set(await apply([two, two]))).toEqual(new Set([two.id]));
+    const both = await Promise.all([apply([three]), apply([three])]);
+    expect(both.flat()).toEqual([three.id]);
+  });
+
+  test('against every other verb at the same moment, one of the two wins', async () => {
+    for (const other of Object.values(verbs)) {
+      const job = await bench.running();
+      const changed = await Promise.all([apply([job]), other.apply([job])]);
+      expect(changed.flat()).toEqual([job.id]);
+    }
+  });
+
+  test('a batch takes the good and leaves the stale', async () => {
+    const [good, stale] = [await bench.running(), await bench.running()];
+    expect(await apply([good, { ...stale, fence: 99 }])).toEqual([good.id]);
+    expect((await bench.row(stale.id)).state).toBe('running');
+  });
+});
+
+test('a completed job keeps its result and its times', async () => {
+  const job = await bench.running();
+  await completeJobs(bench.db.control, SERVER_ID, [{ ...job, runMs: 250, result: '{"greeting":"Hello \\u0000"}' }]);
+  const { rows } = await bench.pool.query(
+    'select *, result::text as text, extract(epoch from finished_at - started_at) as seconds from drover.job_history where id = $1',
+    [job.id],
+  );
+  expect(rows[0]).toMatchObject({ text: '{"greeting":"Hello \\u0000"}', attempt: 1, session_id: job.sessionId });
+  expect(Number(rows[0].seconds)).toBeCloseTo(0.25);
+});
+
+test('H5 children exist only when their parent’s completion counted', async () => {
+  const parent = await bench.running();
+  const child = newId();
+  const children = `[${toRow({ id: child, type: 'child', parentId: parent.id }, '{"n":1}')}]`;
+  const completion = { ...parent, runMs: 1, result: undefined, children };
+  await completeJobsWithChildren(bench.db.control, SERVER_ID, [{ ...completion, fence: 7 }]);
+  await expect(bench.row(child)).rejects.toThrow('0 times');
+  await completeJobsWithChildren(bench.db.control, SERVER_ID, [completion]);
+  expect(await bench.row(child)).toMatchObject({ state: 'ready', parent_id: parent.id });
+});
+
+test('attempts are used up by failures, and the last one ends the job with all errors kept', async () => {
+  const type = `three-${newId()}`;
+  const [id] = (await bench.add({ type, maxAttempts: 3 })) as [string];
+  for (let attempt = 1; attempt <= 3; attempt++) {
+    const [job] = (await bench.claim(1, { types: [type] })) as [ClaimedJob];
+    expect(job.fence).toBe(attempt);
+    await failJobs(bench.db.control, SERVER_ID, [
+      { ...job, runMs: 5, error: { ...error, message: `try ${attempt}` }, retryInMs: 0 },
+    ]);
+    await bench.pool.query(`update drover.job set state = 'ready' where id = $1`, [id]);
+  }
+  const row = await bench.row(id);
+  expect(row).toMatchObject({ state: 'failed', attempt: 3, error: { message: 'try 3', stack: error.stack } });
+  const attempts = row.attempts as { attempt: number; outcome: string; error: { message: string } }[];
+  expect(attempts.map((entry) => [entry.attempt, entry.outcome, entry.error.message])).toEqual([
+    [1, 'failed', 'try 1'],
+    [2, 'failed', 'try 2'],
+    [3, 'failed', 'try 3'],
+  ]);
+});
+
+test('of very many attempts the first ten and the latest are kept', async () => {
+  const type = `many-${newId()}`;
+  const [id] = (await bench.add({ type, maxAttempts: 100 })) as [string];
+  for (let attempt = 1; attempt <= 60; attempt++) {
+    const [job] = (await bench.claim(1, { types: [type] })) as [ClaimedJob];
+    await failJobs(bench.db.control, SERVER_ID, [{ ...job, runMs: 1, error, retryInMs: 0 }]);
+    await bench.pool.query(`update drover.job set state = 'ready' where id = $1`, [id]);
+  }
+  const kept = ((await bench.row(id)).attempts as { attempt: number }[]).map((entry) => entry.attempt);
+  expect(kept).toHaveLength(50);
+  expect(kept.slice(0, 11)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 21]);
+  expect(kept.at(-1)).toBe(60);
+});
+
+test('snooze and release use up no attempt, and the old grant is void', async () => {
+  for (const verb of ['snooze', 'release']) {
+    const job = await bench.running();
+    await verbs[verb]?.apply([job]);
+    expect(await bench.row(job.id)).toMatchObject({ attempt: 0, fence: 1, session_id: null });
+    await bench.pool.query(`update drover.job set state = 'ready' where id = $1`, [job.id]);
+    const { type } = (await bench.row(job.id)) as { type: string };
+    const [again] = (await bench.claim(1, { types: [type] })) as [ClaimedJob];
+    expect(again.fence).toBe(2);
+    expect(JSON.parse(again.assignment).attempt).toBe(1);
+    expect(await verbs.complete?.apply([job])).toEqual([]);
+    expect(await verbs.complete?.apply([again])).toEqual([job.id]);
+  }
+});
+
+test('a failure after a cancel request ends as cancelled instead of being tried again', async () => {
+  const job = await bench.running();
+  expect((await cancelJobs(bench.db.bulk, SERVER_ID, [job.id])).requested).toEqual([
+    { id: job.id, fence: job.fence, sessionId: job.sessionId },
+  ]);
+  await verbs['fail for now']?.apply([job]);
+  expect((await bench.row(job.id)).state).toBe('cancelled');
+});
+
+test('what happened is in the rollup of the minute', async () => {
+  const type = `counted-${newId()}`;
+  await bench.add({ type }, { type }, { type, maxAttempts: 1 }, { type });
+  const jobs = await bench.claim(4, { types: [type] });
+  await verbs.complete?.apply(jobs.slice(0, 2));
+  await failJobs(
+    bench.db.control,
+    SERVER_ID,
+    jobs.slice(2).map((job) => ({ ...job, runMs: 3, error, retryInMs: 1000 })),
+  );
+  const { rows } = await bench.pool.query(
+    'select sum(succeeded)::int as succeeded, sum(failed)::int as failed, sum(retried)::int as retried from drover.rollup where type = $1',
+    [type],
+  );
+  expect(rows[0]).toEqual({ succeeded: 2, failed: 1, retried: 1 });
+});

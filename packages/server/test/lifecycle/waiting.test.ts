@@ -1,0 +1,182 @@
+/** The verbs that act on jobs which are not running: promote, cancel, expire, retry; and the loss of a worker. */
+import { newId } from '@drover/protocol';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { cancelJobs, cancelReturnedJobs, jobState } from '../../src/lifecycle/cancel.js';
+import type { ClaimedJob } from '../../src/lifecycle/claim.js';
+import { completeJobs } from '../../src/lifecycle/complete.js';
+import { expireJobs } from '../../src/lifecycle/expire.js';
+import { failJobs } from '../../src/lifecycle/fail.js';
+import { loseExpiredSessions } from '../../src/lifecycle/lose.js';
+import { promoteJobs, untilNextDueMs } from '../../src/lifecycle/promote.js';
+import { releaseJobs } from '../../src/lifecycle/release.js';
+import { retryJob } from '../../src/lifecycle/retry.js';
+import { createLifecycleBench, type LifecycleBench, SERVER_ID } from '../support/lifecycle.js';
+
+let bench: LifecycleBench;
+beforeAll(async () => {
+  bench = await createLifecycleBench();
+});
+afterAll(() => bench.close());
+
+const error = { name: 'Error', message: 'no luck' };
+
+async function age(id: string, column: 'run_at' | 'expires_at'): Promise<void> {
+  await bench.pool.query(`update drover.job set ${column} = now() - interval '1 second' where id = $1`, [id]);
+}
+
+async function openSession(expiresInMs: number): Promise<string> {
+  const id = newId();
+  await bench.pool.query(
+    `insert into drover.session (id, server_id, name, host, pid, sdk, types, slots, expires_at)
+     values ($1, $2, 'w', 'h', 1, 'test', '{work}', 10, now() + $3 * interval '1 millisecond')`,
+    [id, SERVER_ID, expiresInMs],
+  );
+  return id;
+}
+
+test('a scheduled job becomes ready when its time has come, and not before', async () => {
+  const [due, later] = (await bench.add({ delay: 60_000 }, { delay: 60_000 })) as [string, string];
+  await age(due, 'run_at');
+  expect(await promoteJobs(bench.db.control, 100)).toBe(1);
+  expect((await bench.row(due)).state).toBe('ready');
+  expect((await bench.row(later)).state).toBe('scheduled');
+  const next = await untilNextDueMs(bench.db.control);
+  expect(next).toBeGreaterThan(50_000);
+  expect(next).toBeLessThanOrEqual(60_000);
+});
+
+test('many servers promote each job once, at the end of its lane', async () => {
+  const type = `promoted-${newId()}`;
+  const scheduled = await bench.add(...Array.from({ length: 300 }, () => ({ type, delay: 60_000 })));
+  const [waiting] = (await bench.add({ type })) as [string];
+  await bench.pool.query(`update drover.job set run_at = now() where type = $1`, [type]);
+  const counts = await Promise.all(Array.from({ length: 10 }, () => promoteJobs(bench.db.control, 40)));
+  const rest = await promoteJobs(bench.db.control, 1000);
+  expect(counts.reduce((sum, count) => sum + count, rest)).toBe(scheduled.length);
+  expect((await bench.claim(1, { types: [type] }))[0]?.id).toBe(waiting);
+});
+
+test('a queued job is cancelled at once, and only once', async () => {
+  const [ready, later] = (await bench.add({}, { delay: 60_000 })) as [string, string];
+  expect(await cancelJobs(bench.db.bulk, SERVER_ID, [ready, later])).toEqual({
+    cancelled: expect.arrayContaining([ready, later]),
+    requested: [],
+  });
+  expect((await bench.row(ready)).state).toBe('cancelled');
+  expect(await cancelJobs(bench.db.bulk, SERVER_ID, [ready, newId()])).toEqual({ cancelled: [], requested: [] });
+  expect(await jobState(bench.db.reads, ready)).toBe('cancelled');
+  expect(await jobState(bench.db.reads, newId())).toBeUndefined();
+});
+
+test('a cancel and a claim at the same moment: the job is either cancelled or asked to stop', async () => {
+  for (let round = 0; round < 20; round++) {
+    const type = `race-${newId()}`;
+    const [id] = (await bench.add({ type })) as [string];
+    const [claimed, cancelled] = await Promise.all([
+      bench.claim(1, { types: [type] }),
+      cancelJobs(bench.db.bulk, SERVER_ID, [id]),
+    ]);
+    if (claimed.length === 0) expect(cancelled.cancelled).toEqual([id]);
+    else expect((await bench.row(id)).cancel_requested_at !== null).toBe(cancelled.requested.length === 1);
+  }
+});
+
+test('a job that comes back from its worker while a cancel is under way ends as cancelled', async () => {
+  const job = await bench.running();
+  await cancelJobs(bench.db.bulk, SERVER_ID, [job.id]);
+  await releaseJobs(bench.db.control, [job]);
+  expect(await cancelReturnedJobs(bench.db.control, SERVER_ID, 100)).toContain(job.id);
+  expect((await bench.row(job.id)).state).toBe('cancelled');
+});
+
+test('a queued job past its expiry fails with the reason, a running one is asked to stop', async () => {
+  const future = new Date(Date.now() + 60_000).toISOString();
+  const [ready, later, fresh] = (await bench.add(
+    { expiresAt: future },
+    { expiresAt: future, delay: 1000 },
+    { expiresAt: future },
+  )) as [string, string, string];
+  const running = await bench.running({ expiresAt: future });
+  for (const id of [ready, later, running.id]) await age(id, 'expires_at');
+  const expired = await expireJobs(bench.db.control, SERVER_ID, 100);
+  expect(new Set(expired.failed)).toEqual(new Set([ready, later]));
+  expect(expired.stopping).toEqual([running.id]);
+  expect(await bench.row(ready)).toMatchObject({ state: 'failed', error: { code: 'expired' } });
+  expect((await bench.row(fresh)).state).toBe('ready');
+  await failJobs(bench.db.control, SERVER_ID, [{ ...running, runMs: 1, error, retryInMs: undefined }]);
+  expect((await bench.row(running.id)).state).toBe('failed');
+});
+
+test('a failed or cancelled job can be given another attempt', async () => {
+  const job = await bench.running({ maxAttempts: 1, tags: ['kept'] });
+  await failJobs(bench.db.control, SERVER_ID, [{ ...job, runMs: 1, error, retryInMs: 0 }]);
+  expect((await bench.row(job.id)).state).toBe('failed');
+  expect(await retryJob(bench.db.bulk, job.id)).toBe(true);
+  const row = await bench.row(job.id);
+  expect(row).toMatchObject({ state: 'ready', attempt: 1, max_attempts: 2, fence: 1, tags: ['kept'] });
+  expect(row.attempts).toHaveLength(1);
+  const [again] = (await bench.claim(1, { types: [row.type as string] })) as [ClaimedJob];
+  expect(again.fence).toBe(2);
+  expect(await completeJobs(bench.db.control, SERVER_ID, [{ ...job, runMs: 1, result: undefined }])).toEqual([]);
+  expect(await completeJobs(bench.db.control, SERVER_ID, [{ ...again, runMs: 1, result: undefined }])).toBeNull();
+});
+
+test('a retry starts a waiting job now and refuses any other', async () => {
+  const [later, ready] = (await bench.add({ delay: 60_000 }, {})) as [string, string];
+  expect(await retryJob(bench.db.bulk, later)).toBe(true);
+  expect((await bench.row(later)).state).toBe('ready');
+  expect(await retryJob(bench.db.bulk, ready)).toBe(false);
+  const running = await bench.running();
+  expect(await retryJob(bench.db.bulk, running.id)).toBe(false);
+  await completeJobs(bench.db.control, SERVER_ID, [{ ...running, runMs: 1, result: undefined }]);
+  expect(await retryJob(bench.db.bulk, running.id)).toBe(false);
+  expect(await retryJob(bench.db.bulk, newId())).toBe(false);
+});
+
+test('two retries at once make one job', async () => {
+  const job = await bench.running({ maxAttempts: 1 });
+  await failJobs(bench.db.control, SERVER_ID, [{ ...job, runMs: 1, error, retryInMs: 0 }]);
+  const answers = await Promise.all(Array.from({ length: 5 }, () => retryJob(bench.db.bulk, job.id)));
+  expect(answers.filter(Boolean)).toHaveLength(1);
+  expect((await bench.row(job.id)).state).toBe('ready');
+});
+
+test('D3 the jobs of a worker whose lease is over go back to the queue; the others stay', async () => {
+  const [dead, alive] = [await openSession(-5000), await openSession(60_000)];
+  const type = `lost-${newId()}`;
+  await bench.add({ type }, { type });
+  const [lost] = (await bench.claim(1, { types: [type], sessionId: dead })) as [ClaimedJob];
+  const [kept] = (await bench.claim(1, { types: [type], sessionId: alive })) as [ClaimedJob];
+  expect(await loseExpiredSessions(bench.db.control, SERVER_ID, 10, 10_000)).toMatchObject({ sessions: 0 });
+  expect(await loseExpiredSessions(bench.db.control, SERVER_ID, 10, 1000)).toEqual({
+    sessions: 1,
+    returned: 1,
+    failed: [],
+  });
+  const row = await bench.row(lost.id);
+  expect(row).toMatchObject({ state: 'ready', attempt: 1, lost_attempts: 1, session_id: null });
+  expect(row.attempts).toMatchObject([{ outcome: 'lost', attempt: 1, worker: 'w', error: { code: 'lost' } }]);
+  expect((await bench.row(kept.id)).state).toBe('running');
+});
+
+test('a job that loses its worker three times ends as failed, whatever its attempts', async () => {
+  const type = `poison-${newId()}`;
+  const [id] = (await bench.add({ type, maxAttempts: 1 })) as [string];
+  for (let loss = 1; loss <= 3; loss++) {
+    const sessionId = await openSession(-5000);
+    expect(await bench.claim(1, { types: [type], sessionId })).toHaveLength(1);
+    const lost = await loseExpiredSessions(bench.db.control, SERVER_ID, 10, 0);
+    expect(lost.failed).toEqual(loss === 3 ? [id] : []);
+  }
+  expect(await bench.row(id)).toMatchObject({ state: 'failed', lost_attempts: 3, error: { code: 'lost' } });
+});
+
+test('an attempt that was lost does not count against the attempts of a job', async () => {
+  const type = `unlucky-${newId()}`;
+  const [id] = (await bench.add({ type, maxAttempts: 1 })) as [string];
+  await bench.claim(1, { types: [type], sessionId: await openSession(-5000) });
+  await loseExpiredSessions(bench.db.control, SERVER_ID, 10, 0);
+  const [job] = (await bench.claim(1, { types: [type] })) as [ClaimedJob];
+  await failJobs(bench.db.control, SERVER_ID, [{ ...job, runMs: 1, error, retryInMs: 0 }]);
+  expect((await bench.row(id)).state).toBe('failed');
+});

@@ -1,0 +1,65 @@
+/** What the tests of the verbs share: a database with guarded moves, and short ways to make and see jobs. */
+import { newId } from '@drover/protocol';
+import type pg from 'pg';
+import { connectDatabase, type Database } from '../../src/db/database.js';
+import { type ClaimedJob, claimJobs } from '../../src/lifecycle/claim.js';
+import { insertRows, type JobToInsert, toRow } from '../../src/lifecycle/enqueue.js';
+import { createTestDatabase } from './database.js';
+import { guardMoves } from './guard-moves.js';
+
+export const SERVER_ID = newId();
+
+export type LifecycleBench = {
+  db: Database;
+  pool: pg.Pool;
+  /** Adds jobs of type `work` (or as given) and gives their ids. */
+  add(...jobs: Partial<JobToInsert>[]): Promise<string[]>;
+  /** Claims up to `count` jobs for a new session. */
+  claim(count?: number, options?: { types?: string[]; queues?: string[]; sessionId?: string }): Promise<ClaimedJob[]>;
+  /** Adds one job and claims it. */
+  running(job?: Partial<JobToInsert>): Promise<ClaimedJob>;
+  /** The row of a job, wherever it is. */
+  row(id: string): Promise<Record<string, unknown>>;
+  close(): Promise<void>;
+};
+
+export async function createLifecycleBench(): Promise<LifecycleBench> {
+  const database = await createTestDatabase();
+  await guardMoves(database.pool);
+  const db = connectDatabase({ url: database.url, poolSize: 4 });
+
+  const bench: LifecycleBench = {
+    db,
+    pool: database.pool,
+    async add(...given) {
+      const jobs = given.map((job) => ({ id: newId(), type: 'work', payload: { some: 'payload' }, ...job }));
+      const ids = jobs.map((job) => job.id);
+      const rows = jobs.map((job) => toRow(job, JSON.stringify(job.payload ?? null)));
+      await insertRows(db.bulk, rows, ids);
+      return ids;
+    },
+    async claim(count = 1, { types = ['work'], queues, sessionId = newId() } = {}) {
+      return claimJobs(db.control, [{ types, queues: queues ?? null, slots: Array(count).fill(sessionId) }]);
+    },
+    async running(job = {}) {
+      const type = `only-${newId()}`;
+      await bench.add({ type, ...job });
+      const [claimed] = await bench.claim(1, { types: [job.type ?? type] });
+      return claimed as ClaimedJob;
+    },
+    async row(id) {
+      const { rows } = await database.pool.query(
+        `select to_jsonb(j) as row from drover.job j where id = $1
+         union all select to_jsonb(h) from drover.job_history h where id = $1`,
+        [id],
+      );
+      if (rows.length !== 1) throw new Error(`expected job ${id} once, found it ${rows.length} times`);
+      return rows[0].row;
+    },
+    async close() {
+      await db.close();
+      await database.drop();
+    },
+  };
+  return bench;
+}

@@ -1,0 +1,76 @@
+/**
+ * What must be there before anything of this repository can run: a fitting Node, the packages of the lock
+ * file, and the compiled sources. Nothing is done twice, so every script can begin with it.
+ */
+import { spawnSync } from 'node:child_process';
+import { chmodSync, existsSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+export const root = dirname(dirname(fileURLToPath(import.meta.url)));
+export const cli = join(root, 'packages/server/dist/cli/main.js');
+
+const MIN_NODE = [20, 19];
+const PACKAGES = ['packages/protocol', 'packages/sdk', 'packages/server'];
+
+/** Ends the process with a clear message if the repository cannot be made ready. */
+export function setup() {
+  checkNode();
+  install();
+  build();
+}
+
+function checkNode() {
+  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
+  const [minMajor, minMinor] = MIN_NODE;
+  if (major > minMajor || (major === minMajor && minor >= minMinor)) return;
+  fail(`Drover needs Node ${MIN_NODE.join('.')} or newer; this is ${process.versions.node}`);
+}
+
+export function install() {
+  if (isInstalled()) return;
+  console.log('Installing the packages of package-lock.json …');
+  // Not `npm ci`: it refuses a lock file that lacks the packages of other platforms, which is what npm writes
+  // when a registry does not have them. This takes the locked versions just as well and leaves the file alone.
+  const { status } = npm(['install', '--no-save', '--loglevel=error'], { stdio: ['ignore', 'ignore', 'inherit'] });
+  if (status !== 0) fail('npm install failed; its messages are above');
+}
+
+/**
+ * Whether node_modules holds what the lock file says, by the list that npm leaves there. A marker of our
+ * own would not know of an `npm install` by hand and would have everything installed anew after it.
+ */
+function isInstalled() {
+  const wanted = readJson(join(root, 'package-lock.json'))?.packages ?? {};
+  const present = readJson(join(root, 'node_modules/.package-lock.json'))?.packages ?? {};
+  return Object.entries(wanted).every(([path, entry]) => {
+    if (!path.startsWith('node_modules/')) return true;
+    return present[path] ? present[path].version === entry.version : entry.optional || entry.peer;
+  });
+}
+
+/** The compiler is incremental: with nothing to do it takes well under a second. */
+export function build() {
+  const tsc = join(root, 'node_modules/typescript/bin/tsc');
+  if (!existsSync(cli)) console.log('Building …');
+  const { status } = spawnSync(process.execPath, [tsc, '-b', ...PACKAGES], { cwd: root, stdio: 'inherit' });
+  if (status !== 0) fail('the sources do not compile; the messages are above');
+  // The compiler does not know that this file is a command.
+  chmodSync(cli, 0o755);
+}
+
+/** The npm that started us, or the one of the path. */
+export function npm(args, options) {
+  const own = process.env.npm_execpath;
+  const command = own?.endsWith('.js') ? [process.execPath, own] : ['npm'];
+  return spawnSync(command[0], [...command.slice(1), ...args], { cwd: root, stdio: 'inherit', ...options });
+}
+
+function readJson(path) {
+  return existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')) : undefined;
+}
+
+export function fail(message) {
+  console.error(`\n${message}`);
+  process.exit(1);
+}

@@ -1,0 +1,15 @@
+/** `npm test`: makes the repository ready and runs the tests. Arguments go to vitest: `npm test -- cli`. */
+import { spawnSync } from 'node:child_process';
+import { join } from 'node:path';
+import { root, setup } from './setup.mjs';
+
+setup();
+const started = performance.now();
+const vitest = join(root, 'node_modules/vitest/vitest.mjs');
+const { status } = spawnSync(process.execPath, [vitest, 'run', ...process.argv.slice(2)], {
+  cwd: root,
+  stdio: 'inherit',
+});
+const seconds = Math.round((performance.now() - started) / 1000);
+console.log(status === 0 ? `All tests passed in ${seconds} s.` : `Tests failed after ${seconds} s.`);
+process.exit(status ?? 1);
