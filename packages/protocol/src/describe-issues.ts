@@ -34,15 +34,24 @@ export function fieldName(path: readonly PropertyKey[]): string {
   }, '');
 }
 
+/** A text on the way is the value itself: a list may be given as `a,b`, and its parts have no place of their own. */
 function valueAt(input: unknown, path: readonly PropertyKey[]): unknown {
-  return path.reduce<unknown>(
-    (value, key) =>
-      typeof value === 'object' && value !== null ? (value as Record<PropertyKey, unknown>)[key] : undefined,
-    input,
-  );
+  return path.reduce<unknown>((value, key) => {
+    if (typeof value === 'string') return value;
+    return typeof value === 'object' && value !== null ? (value as Record<PropertyKey, unknown>)[key] : undefined;
+  }, input);
 }
 
 function shorten(value: unknown): string {
-  const text = JSON.stringify(value) ?? String(value);
+  const text = textOf(value);
   return text.length > SHOWN_VALUE_LENGTH ? `${text.slice(0, SHOWN_VALUE_LENGTH)}…` : text;
+}
+
+function textOf(value: unknown): string {
+  try {
+    return JSON.stringify(value) ?? String(value);
+  } catch {
+    // nested deeper than the stack allows, or in itself
+    return `a deeply nested ${Array.isArray(value) ? 'list' : 'object'}`;
+  }
 }

@@ -25,11 +25,11 @@ export const idSchema = z
   .refine(isUuid, 'expected a UUID')
   .transform((id) => id.toLowerCase());
 
+const TIME_EXPECTED = 'expected a time in ISO 8601 such as "2030-01-31T12:00:00Z"';
+
 /** A moment in ISO 8601 with its offset from UTC; years outside 1970–9999 are refused. */
 export const timeSchema = z
-  .union([z.iso.datetime({ offset: true }), z.date()], {
-    error: 'expected a time in ISO 8601 such as "2030-01-31T12:00:00Z"',
-  })
+  .union([z.iso.datetime({ offset: true, error: TIME_EXPECTED }), z.date()], { error: TIME_EXPECTED })
   .transform((value, context) => {
     const time = new Date(value);
     const year = time.getUTCFullYear();

@@ -58,7 +58,7 @@ export const outcomeSchema = z.discriminatedUnion('kind', [
   }),
   z.object({ ...outcomeBase, kind: z.literal('snoozed'), runMs: runMsSchema, inMs: z.number().min(0) }),
   z.object({ ...outcomeBase, kind: z.literal('cancelled'), runMs: runMsSchema }),
-  /** Handed back before it started. */
+  /** Handed back: it never started, or the worker is leaving and has stopped it. No attempt is used up. */
   z.object({ ...outcomeBase, kind: z.literal('released') }),
 ]);
 export type Outcome = z.infer<typeof outcomeSchema>;

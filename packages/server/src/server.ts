@@ -155,10 +155,10 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
     await sayPresence(db.control, identity, true).catch((error: Error) =>
       logger.warn({ err: error }, 'could not say goodbye'),
     );
-    await Promise.all([dispatcher.stop(), due.stop()]);
-    await stream.stop(STOP_GRACE_MS);
+    await Promise.all([intake.stop(), dispatcher.stop(), due.stop()]);
     waiters.stop();
-    await Promise.all([intake.stop(), within(STOP_GRACE_MS, outcomes.idle()), within(STOP_GRACE_MS, progress.idle())]);
+    await stream.stop(STOP_GRACE_MS);
+    await Promise.all([within(STOP_GRACE_MS, outcomes.idle()), within(STOP_GRACE_MS, progress.idle())]);
     await Promise.all([duties.stop(), wakeups.stop(), http.close()]);
     await leaveCluster(db.control, id).catch((error: Error) =>
       logger.warn({ err: error }, 'could not leave the cluster'),

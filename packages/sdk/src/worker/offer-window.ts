@@ -3,8 +3,22 @@
  * jobs up to it already. Offers are few: under load the window moves in steps of a quarter of what the
  * worker holds, and a single place is offered by itself only if a slot would stay empty for want of it.
  */
+import { LIMITS } from '@drover/protocol';
 
-export type Load = { slots: number; prefetch: number; held: number };
+export type Load = {
+  slots: number;
+  prefetch: number;
+  /** Waiting and running. */
+  held: number;
+  /** Finished, but not yet confirmed by the server. */
+  unacknowledged: number;
+};
+
+/**
+ * Outcomes that may be under way without taking room: some 50 ms of commits at the highest rate. Above it a
+ * worker would run ahead of a slow database, and everything it ran ahead would run again if it died.
+ */
+export const MAX_UNACKNOWLEDGED = 2 * LIMITS.prefetch;
 
 /** Smallest step under load, as a share of slots and prefetch together. */
 const STEP = 1 / 4;
@@ -36,6 +50,6 @@ export class OfferWindow {
   }
 }
 
-function roomOf({ slots, prefetch, held }: Load): number {
-  return Math.max(0, slots + prefetch - held);
+function roomOf({ slots, prefetch, held, unacknowledged }: Load): number {
+  return Math.max(0, slots + prefetch - held - Math.max(0, unacknowledged - MAX_UNACKNOWLEDGED));
 }

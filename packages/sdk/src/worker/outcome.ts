@@ -65,8 +65,8 @@ export function outcomeOfError(ending: Ending, error: unknown): Outcome | undefi
   if (error instanceof Snooze) return { id, fence, kind: 'snoozed', runMs, inMs: error.delayMs };
   if (error instanceof PermanentError) return failure(assignment, runMs, error, 'permanent');
   if (error instanceof RetryAfter) return failure(assignment, runMs, error, undefined, error.delayMs);
-  // Told to go and gone: nothing is wrong with the job, so the next worker may start it at once.
-  if (stopReason === 'shutdown') return failure(assignment, runMs, error, 'shutdown', 0);
+  // Told to go and gone: nothing is wrong with the job, so the next worker starts it, and no attempt is used up.
+  if (stopReason === 'shutdown') return { id, fence, kind: 'released' };
   return failure(assignment, runMs, error, undefined, backoffOf(ending));
 }
 

@@ -15,7 +15,7 @@ import type { Logger } from '../logger.js';
 import type { Attempt } from './attempt.js';
 import { Connection } from './connection.js';
 import { Heartbeat } from './heartbeat.js';
-import { OfferWindow } from './offer-window.js';
+import { type Load, OfferWindow } from './offer-window.js';
 import { type ReadyWorkerOptions, readyWorkerOptions, type WorkerOptions } from './options.js';
 import { ProgressSender } from './progress-sender.js';
 import { Reporter } from './reporter.js';
@@ -28,7 +28,7 @@ import { within } from './within.js';
 
 /** For handlers to settle after their signals were aborted. */
 const GRACE_MS = 5000;
-/** For the last outcomes to be acknowledged. */
+/** For the last outcomes to be acknowledged, counted anew as long as some are. */
 const DELIVERY_MS = 5000;
 /** Given as the first answer of all, these are mistakes of the set-up, and waiting will not mend them. */
 const FINAL_REFUSALS: readonly ErrorCode[] = ['unauthenticated', 'forbidden', 'not_acceptable', 'invalid_request'];
@@ -177,7 +177,7 @@ export class Worker {
       this.#slots.interruptAll();
       await within(this.#slots.whenIdle(), GRACE_MS);
     }
-    await within(this.#reporter.whenDelivered(), DELIVERY_MS);
+    await this.#delivery();
     const { running } = this.#slots;
     const { size } = this.#reporter;
     // A worker that still has something is not gone: without a bye, its lease ends and its jobs are recovered.
@@ -187,6 +187,15 @@ export class Worker {
     this.#progress.stop();
     await this.#connection.stop();
     this.#setState('stopped');
+  }
+
+  /** Waits for acknowledgements; gives up when none has come for a while. */
+  async #delivery(): Promise<void> {
+    let before = Number.POSITIVE_INFINITY;
+    while (this.#reporter.size < before) {
+      before = this.#reporter.size;
+      if (await within(this.#reporter.whenDelivered(), DELIVERY_MS)) return;
+    }
   }
 
   #welcomed(message: Welcome, url: string): void {
@@ -214,6 +223,7 @@ export class Worker {
       case 'ack':
         for (const grant of message.items) this.#reporter.forget(grant);
         for (const grant of message.stale) this.#reporter.forget(grant);
+        this.#offer();
         return;
       case 'cancel':
         for (const item of message.items) this.#cancel(item, item.reason);
@@ -268,10 +278,12 @@ export class Worker {
     if (window !== undefined) this.#send({ kind: 'offer', window });
   }
 
-  #load(): { slots: number; prefetch: number; held: number } {
+  #load(): Load {
     const { slots, prefetch } = this.#options;
-    if (this.#state === 'draining') return { slots: 0, prefetch: 0, held: 0 };
-    return { slots, prefetch: prefetch.size, held: this.#slots.held };
+    const { held } = this.#slots;
+    const unacknowledged = this.#reporter.size;
+    if (this.#state === 'draining') return { slots: 0, prefetch: 0, held, unacknowledged };
+    return { slots, prefetch: prefetch.size, held, unacknowledged };
   }
 
   #holds(): Grant[] {

@@ -63,9 +63,7 @@ describe('enqueue', () => {
     const client = clientOf({ url: server.url });
     const handles = await Promise.all([1, 2, 3].map((n) => client.enqueue('bare', n)));
     expect(server.asked.map(({ path }) => path)).toEqual(['/api/v1/jobs/batch']);
-    expect((server.asked[0]?.body as { jobs: { id: string }[] }).jobs.map(({ id }) => id)).toEqual(
-      handles.map(({ id }) => id),
-    );
+    expect(server.asked[0]?.body).toMatchObject({ jobs: handles.map(({ id }) => ({ id, type: 'bare' })) });
   });
 
   it('refuses a payload that does not fit, before anything is sent', async () => {

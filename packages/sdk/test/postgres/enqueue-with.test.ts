@@ -17,7 +17,7 @@ describe('enqueueWith', () => {
     const { queries, query } = recordedQueries();
     const job = await enqueueWith(query, mail, { to: 'a' }, { delay: '1m', runAt: undefined });
     expect(queries[0]?.sql).toContain('drover.enqueue(');
-    const [type, payload, options] = queries[0]?.params as string[];
+    const [type, payload, options] = queries[0]?.params ?? [];
     expect(type).toBe('mail');
     expect(JSON.parse(String(payload))).toEqual({ to: 'a' });
     expect(JSON.parse(String(options))).toEqual({ id: job.id, timeout: 30_000, delay: 60_000 });

@@ -16,17 +16,24 @@ import { type WebSocket, WebSocketServer } from 'ws';
 type Kind = WorkerMessage['kind'];
 type MessageOf<K extends Kind> = Extract<WorkerMessage, { kind: K }>;
 
+type WelcomeOptions = { beatMs?: number; dropped?: Outcome[]; servers?: string[] };
+
 /** One connection of the worker. Frames are checked with the protocol's schema and wait to be taken. */
 export class PeerConnection {
   readonly closed: Promise<void>;
   readonly #socket: WebSocket;
   readonly #frames: WorkerMessage[] = [];
   #wake: () => void = () => {};
+  readonly #outcomes: Outcome[] = [];
+  #isObliging = false;
 
   constructor(socket: WebSocket) {
     this.#socket = socket;
     socket.on('message', (data) => {
-      this.#frames.push(workerMessageSchema.parse(JSON.parse(String(data))));
+      const frame = workerMessageSchema.parse(JSON.parse(String(data)));
+      this.#frames.push(frame);
+      if (frame.kind === 'outcomes') this.#outcomes.push(...frame.items);
+      if (this.#isObliging) this.#oblige(frame);
       this.#wake();
     });
     this.closed = new Promise((resolve) => socket.on('close', () => resolve()));
@@ -34,10 +41,6 @@ export class PeerConnection {
 
   send(message: ServerMessage): void {
     this.#socket.send(JSON.stringify(message));
-  }
-
-  sendRaw(text: string): void {
-    this.#socket.send(text);
   }
 
   /** The next frame of one kind; frames of other kinds stay. */
@@ -58,19 +61,15 @@ export class PeerConnection {
     return outcomes;
   }
 
-  async welcome(options: { beatMs?: number; dropped?: Outcome[]; servers?: string[] } = {}) {
+  async welcome(options: WelcomeOptions = {}): Promise<MessageOf<'hello'>> {
     const hello = await this.take('hello');
-    const { beatMs = 5000, dropped = [], servers = [] } = options;
-    this.send({
-      kind: 'welcome',
-      version: STREAM_VERSION,
-      serverId: 'peer',
-      beatMs,
-      leaseMs: 30_000,
-      servers,
-      dropped,
-    });
+    this.#sendWelcome(options);
     return hello;
+  }
+
+  #sendWelcome({ beatMs = 5000, dropped = [], servers = [] }: WelcomeOptions = {}): void {
+    const version = STREAM_VERSION;
+    this.send({ kind: 'welcome', version, serverId: 'peer', beatMs, leaseMs: 30_000, servers, dropped });
   }
 
   assign(...jobs: Assignment[]): void {
@@ -79,6 +78,19 @@ export class PeerConnection {
 
   ack(items: { id: string; fence: number }[]): void {
     this.send({ kind: 'ack', items: items.map(({ id, fence }) => ({ id, fence })), stale: [] });
+  }
+
+  /** From now on answers everything as a healthy server does, beginning with what the test has left. */
+  oblige(): void {
+    this.#isObliging = true;
+    this.ack(this.#outcomes);
+    for (const frame of this.#frames) this.#oblige(frame);
+  }
+
+  #oblige(frame: WorkerMessage): void {
+    if (frame.kind === 'hello') this.#sendWelcome();
+    else if (frame.kind === 'outcomes') this.ack(frame.items);
+    else if (frame.kind === 'bye') this.close();
   }
 
   cut(): void {
@@ -93,12 +105,14 @@ export class PeerConnection {
 export class StreamPeer {
   readonly #http = createServer();
   readonly #sockets = new WebSocketServer({ noServer: true });
-  readonly #connections: PeerConnection[] = [];
+  readonly #all: PeerConnection[] = [];
+  readonly #untaken: PeerConnection[] = [];
+  #isObliging = false;
   #wake: () => void = () => {};
   /** Answers the handshake with this status and body instead of a connection. */
   refusal: { status: number; body: unknown } | undefined;
 
-  async listen(): Promise<this> {
+  async listen(port = 0): Promise<this> {
     this.#http.on('upgrade', (request, socket, head) => {
       if (request.url !== STREAM_PATH || this.refusal) {
         const { status, body } = this.refusal ?? { status: 404, body: {} };
@@ -107,11 +121,14 @@ export class StreamPeer {
         return;
       }
       this.#sockets.handleUpgrade(request, socket, head, (accepted) => {
-        this.#connections.push(new PeerConnection(accepted));
+        const connection = new PeerConnection(accepted);
+        if (this.#isObliging) connection.oblige();
+        this.#all.push(connection);
+        this.#untaken.push(connection);
         this.#wake();
       });
     });
-    await new Promise<void>((resolve) => this.#http.listen(0, '127.0.0.1', resolve));
+    await new Promise<void>((resolve) => this.#http.listen(port, '127.0.0.1', resolve));
     return this;
   }
 
@@ -122,12 +139,19 @@ export class StreamPeer {
   /** The next connection a worker makes. */
   async connection(): Promise<PeerConnection> {
     for (;;) {
-      const next = this.#connections.shift();
+      const next = this.#untaken.shift();
       if (next) return next;
       await new Promise<void>((resolve) => {
         this.#wake = resolve;
       });
     }
+  }
+
+  /** Lets workers finish by themselves: whatever they need is answered. */
+  oblige(): void {
+    this.refusal = undefined;
+    this.#isObliging = true;
+    for (const connection of this.#all) connection.oblige();
   }
 
   async close(): Promise<void> {

@@ -1,29 +1,38 @@
 import { LIMITS } from '@drover/protocol';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { OfferWindow } from '../../src/worker/offer-window.js';
+import { MAX_UNACKNOWLEDGED, OfferWindow } from '../../src/worker/offer-window.js';
 import { AdaptivePrefetch } from '../../src/worker/prefetch.js';
 
 describe('OfferWindow', () => {
   it('begins with the room there is, also when jobs of an earlier connection are still held', () => {
-    expect(new OfferWindow().open({ slots: 10, prefetch: 5, held: 4 })).toBe(11);
+    expect(new OfferWindow().open({ slots: 10, prefetch: 5, held: 4, unacknowledged: 0 })).toBe(11);
   });
 
   it('offers a single place at once if a slot would stay empty', () => {
     const window = new OfferWindow();
-    window.open({ slots: 10, prefetch: 0, held: 0 });
+    window.open({ slots: 10, prefetch: 0, held: 0, unacknowledged: 0 });
     window.received(10);
-    expect(window.raise({ slots: 10, prefetch: 0, held: 10 })).toBeUndefined();
-    expect(window.raise({ slots: 10, prefetch: 0, held: 9 })).toBe(11);
-    expect(window.raise({ slots: 10, prefetch: 0, held: 9 })).toBeUndefined();
+    expect(window.raise({ slots: 10, prefetch: 0, held: 10, unacknowledged: 0 })).toBeUndefined();
+    expect(window.raise({ slots: 10, prefetch: 0, held: 9, unacknowledged: 0 })).toBe(11);
+    expect(window.raise({ slots: 10, prefetch: 0, held: 9, unacknowledged: 0 })).toBeUndefined();
   });
 
   it('moves in steps of a quarter under load', () => {
     const window = new OfferWindow();
-    window.open({ slots: 10, prefetch: 90, held: 0 });
+    window.open({ slots: 10, prefetch: 90, held: 0, unacknowledged: 0 });
     window.received(100);
-    expect(window.raise({ slots: 10, prefetch: 90, held: 76 })).toBeUndefined();
-    expect(window.raise({ slots: 10, prefetch: 90, held: 75 })).toBe(125);
+    expect(window.raise({ slots: 10, prefetch: 90, held: 76, unacknowledged: 0 })).toBeUndefined();
+    expect(window.raise({ slots: 10, prefetch: 90, held: 75, unacknowledged: 0 })).toBe(125);
+  });
+
+  it('takes nothing more while too many outcomes wait for the server, and goes on when it has caught up', () => {
+    const window = new OfferWindow();
+    const idle = { slots: 10, prefetch: 0, held: 0 };
+    window.open({ ...idle, unacknowledged: 0 });
+    window.received(10);
+    expect(window.raise({ ...idle, unacknowledged: MAX_UNACKNOWLEDGED + 10 })).toBeUndefined();
+    expect(window.raise({ ...idle, unacknowledged: MAX_UNACKNOWLEDGED })).toBe(20);
   });
 
   it('never lets more come in than there was room for, and leaves no slot without an offer', () => {
@@ -31,7 +40,7 @@ describe('OfferWindow', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 50 }), fc.nat(100), steps, (slots, prefetch, moves) => {
         const window = new OfferWindow();
-        let offered = window.open({ slots, prefetch, held: 0 });
+        let offered = window.open({ slots, prefetch, held: 0, unacknowledged: 0 });
         let received = 0;
         let held = 0;
         for (const [arrive, finish] of moves) {
@@ -41,7 +50,7 @@ describe('OfferWindow', () => {
           held += arriving;
           expect(held).toBeLessThanOrEqual(slots + prefetch);
           held -= Math.min(finish, held);
-          offered = window.raise({ slots, prefetch, held }) ?? offered;
+          offered = window.raise({ slots, prefetch, held, unacknowledged: 0 }) ?? offered;
           expect(held + offered - received).toBeGreaterThanOrEqual(slots);
         }
       }),

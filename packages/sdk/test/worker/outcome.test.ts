@@ -45,7 +45,7 @@ describe('a handler that throws', () => {
     ['cancelled', { kind: 'cancelled' }],
     ['expired', { kind: 'failed', error: { code: 'expired' } }],
     ['timeout', { kind: 'failed', retryInMs: 300, error: { code: 'timeout' } }],
-    ['shutdown', { kind: 'failed', retryInMs: 0, error: { code: 'shutdown' } }],
+    ['shutdown', { kind: 'released' }],
   ] as const)('after %s is reported as such', (reason, expected) => {
     expect(outcomeOfError(ending(reason), new Error('aborted'))).toMatchObject(expected);
   });

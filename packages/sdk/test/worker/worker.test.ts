@@ -16,14 +16,14 @@ beforeEach(async () => {
   peer = await new StreamPeer().listen();
 });
 afterEach(async () => {
-  const stopped = workers.map((worker) => worker.stop());
+  peer.oblige();
+  await Promise.all(workers.map((worker) => worker.stop()));
   workers = [];
   await peer.close();
-  await Promise.all(stopped);
 });
 
 function workerWith(handlers: JobHandler[], options: Partial<WorkerOptions> = {}): Worker {
-  const worker = createWorker({ handlers, url: peer.url, logger: silent, drainTimeout: 0, ...options });
+  const worker = createWorker({ handlers, url: options.url ?? peer.url, logger: silent, drainTimeout: 0, ...options });
   workers.push(worker);
   return worker;
 }
@@ -51,14 +51,18 @@ describe('registration', () => {
     const { url } = peer;
     await peer.close();
     const worker = workerWith([echoHandler], { url });
-    let isStarted = false;
-    const started = worker.start().then(() => {
-      isStarted = true;
-    });
-    await new Promise<void>((resolve) => setImmediate(resolve));
-    expect(isStarted).toBe(false);
+    const started = worker.start();
+    peer = await new StreamPeer().listen(Number(new URL(url).port));
+    await (await peer.connection()).welcome();
+    await started;
+  });
+
+  it('can be stopped while it waits for a server', async () => {
+    const worker = workerWith([echoHandler]);
+    const started = worker.start();
+    const failure = expect(started).rejects.toThrow('stopped before it was registered');
     await worker.stop();
-    await expect(started).rejects.toThrow('stopped before it was registered');
+    await failure;
   });
 
   it('fails at once if the first server does not accept its token', async () => {
@@ -207,6 +211,22 @@ describe('running jobs', () => {
   });
 });
 
+it('hands back what waits when slow jobs have taken all slots', async () => {
+  const release = gate();
+  const handler = handle(echo, async ({ payload }) => {
+    if (payload === 'slow') await release.passed;
+  });
+  const connection = await registered(workerWith([handler], { slots: 1 }));
+  for (let n = 0; n < 8; n++) {
+    connection.assign(assignment('echo', n));
+    await connection.takeOutcomes(1);
+  }
+  const waiting = assignment('echo', 'waits');
+  connection.assign(assignment('echo', 'slow'), waiting);
+  expect(await connection.takeOutcomes(1)).toMatchObject([{ id: waiting.id, kind: 'released' }]);
+  release.open();
+});
+
 describe('cancelling', () => {
   const untilAborted = handle(echo, async ({ signal }) => {
     await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()));
@@ -254,7 +274,7 @@ describe('a lost connection', () => {
     const handler = handle(echo, async ({ payload }) => {
       if (payload === 'slow') await release.passed;
     });
-    const worker = workerWith([handler], { slots: 2 });
+    const worker = workerWith([handler], { slots: 2, prefetch: 0 });
     const connection = await registered(worker);
     const [slow, quick] = [assignment('echo', 'slow'), assignment('echo', 'quick')];
     connection.assign(slow, quick);
@@ -333,14 +353,16 @@ describe('a lost connection', () => {
 describe('stop', () => {
   it('hands back what waits, lets the running job finish, waits for the acknowledgement and says bye', async () => {
     const release = gate();
-    const handler = handle(echo, () => release.passed);
+    const isStarted = gate();
+    const handler = handle(echo, () => {
+      isStarted.open();
+      return release.passed;
+    });
     const worker = workerWith([handler], { slots: 1, prefetch: 1, drainTimeout: '10s' });
     const connection = await registered(worker);
     const [running, waiting] = [assignment('echo', 1), assignment('echo', 2)];
     connection.assign(running, waiting);
-    // Progress of the socket: an answered frame shows that both assignments have arrived.
-    connection.send({ kind: 'cancel', items: [{ id: assignment('echo', 0).id, fence: 1, reason: 'cancelled' }] });
-    while (worker.running === 0) await new Promise<void>((resolve) => setImmediate(resolve));
+    await isStarted.passed;
 
     const stopped = worker.stop();
     expect(worker.stop()).toEqual(stopped);
@@ -360,17 +382,19 @@ describe('stop', () => {
   });
 
   it('tells handlers to stop when the drain takes too long', async () => {
+    const isStarted = gate();
     const handler = handle(echo, async ({ signal }) => {
+      isStarted.open();
       await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()));
       throw signal.reason;
     });
     const worker = workerWith([handler], { drainTimeout: 10 });
     const connection = await registered(worker);
     connection.assign(assignment('echo', 1));
-    while (worker.running === 0) await new Promise<void>((resolve) => setImmediate(resolve));
+    await isStarted.passed;
     const stopped = worker.stop();
     const outcomes = await connection.takeOutcomes(1);
-    expect(outcomes).toMatchObject([{ kind: 'failed', error: { code: 'shutdown' }, retryInMs: 0 }]);
+    expect(outcomes).toMatchObject([{ kind: 'released' }]);
     connection.ack(outcomes);
     await connection.take('bye');
     connection.close();

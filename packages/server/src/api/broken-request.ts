@@ -31,6 +31,11 @@ export function answerBrokenRequest(error: Error & { code?: string }, socket: So
 /** `Expect:` with anything but 100-continue, which Node would answer with an empty 417. */
 export function answerExpectation(request: IncomingMessage, response: ServerResponse): void {
   const message = `the header expect: ${String(request.headers.expect).slice(0, 100)} is not understood`;
-  response.writeHead(400, { 'content-type': 'application/json; charset=utf-8', connection: 'close' });
-  response.end(JSON.stringify(new DroverError('invalid_request', message).toBody()));
+  const body = JSON.stringify(new DroverError('invalid_request', message).toBody());
+  response.writeHead(400, {
+    'content-type': 'application/json; charset=utf-8',
+    'content-length': Buffer.byteLength(body),
+    connection: 'close',
+  });
+  response.end(body);
 }

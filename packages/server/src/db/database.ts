@@ -44,7 +44,7 @@ const READ_TIMEOUT_MS = 15_000;
  * indexes. Behind a pooler in transaction mode these are hints that may not arrive; set them for the role.
  */
 const SESSION_SETTINGS = "set idle_in_transaction_session_timeout = '30s'; set jit = off; set timezone = 'UTC'";
-const HOT_PATH_SETTINGS = `${SESSION_SETTINGS}; set enable_seqscan = off; set enable_hashjoin = off; set enable_mergejoin = off`;
+const HOT_PATH_SETTINGS = `${SESSION_SETTINGS}; set enable_seqscan = off; set enable_hashjoin = off; set enable_mergejoin = off; set plan_cache_mode = force_generic_plan`;
 const READ_SETTINGS = `${SESSION_SETTINGS}; set statement_timeout = ${READ_TIMEOUT_MS}`;
 
 /** Texts instead of parsed values: the hot path passes JSON on without reading it. */

@@ -51,10 +51,17 @@ export function createDuties(deps: DutiesDeps): Duties {
   const { db, identity, dispatcher, logger, beatMs, leaseMs } = deps;
   let others: { id: string; address: string }[] = [];
   let lastBeatAt: number | undefined;
+  /**
+   * After a time in which this server could renew no lease (its start, an outage of the database) an expired
+   * lease proves nothing: the workers get as long as a lease to come back before any is given up.
+   */
+  let giveUpNobodyUntil = Number.POSITIVE_INFINITY;
 
   async function beat(): Promise<void> {
     await sayPresence(db.control, identity, false);
-    lastBeatAt = performance.now();
+    const now = performance.now();
+    if (lastBeatAt === undefined || now - lastBeatAt > MISSED_BEATS * beatMs) giveUpNobodyUntil = now + leaseMs;
+    lastBeatAt = now;
     others = (await aliveServers(db.control, 3 * beatMs)).filter((server) => server.id !== identity.id);
     await renewLeases();
     await passOnCancels(db.control, dispatcher.sessions, logger);
@@ -77,15 +84,20 @@ export function createDuties(deps: DutiesDeps): Duties {
   }
 
   async function recover(): Promise<void> {
-    const lost = await loseExpiredSessions(db.control, identity.id, BATCH, leaseMs * DRIFT + GRACE_MS);
-    if (lost.sessions > 0) logger.warn(lost, 'workers were lost; their jobs go back to the queue');
-    if (lost.returned > 0) dispatcher.wake();
-    deps.onFinished(lost.failed);
+    await giveUpLostWorkers();
     const released = await releaseUnknownGrants(db.control, [...dispatcher.sessions.values()], 2 * beatMs);
     if (released > 0) {
       logger.warn({ jobs: released }, 'jobs whose worker did not know them were handed back');
       dispatcher.wake();
     }
+  }
+
+  async function giveUpLostWorkers(): Promise<void> {
+    if (performance.now() < giveUpNobodyUntil) return;
+    const lost = await loseExpiredSessions(db.control, identity.id, BATCH, leaseMs * DRIFT + GRACE_MS);
+    if (lost.sessions > 0) logger.warn(lost, 'workers were lost; their jobs go back to the queue');
+    if (lost.returned > 0) dispatcher.wake();
+    deps.onFinished(lost.failed);
   }
 
   async function expire(): Promise<void> {

@@ -25,4 +25,4 @@ export const flaky = defineJob({
 });
 
 /** Kills its process, to see what becomes of the job. */
-export const crash = defineJob({ type: 'crash', payload: z.object({}).optional(), maxAttempts: 2 });
+export const crash = defineJob({ type: 'crash', maxAttempts: 2 });

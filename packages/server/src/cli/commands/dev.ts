@@ -9,7 +9,7 @@ import { type Client, createClient, type Stats } from '@drover/sdk';
 import type { Command } from 'commander';
 import { type Logger, pino } from 'pino';
 import type { ConfiguredToken } from '../../config/server-config.js';
-import type { Settings } from '../../config/settings.js';
+import { SETTINGS, type Settings } from '../../config/settings.js';
 import { addSettingFlags, type CliContext, settingsFor } from '../context.js';
 import { createDevView, type DevView } from '../dev-view.js';
 import { prettyLine } from '../logger.js';
@@ -18,6 +18,7 @@ import { runUntilStopped, type Teardown } from '../stop-signal.js';
 import { startWorkerProcess } from '../worker-process.js';
 
 const SAMPLE_MODULE = fileURLToPath(new URL('../../sample/worker.js', import.meta.url));
+const DEFAULT_ADDRESS = `http://${SETTINGS.host.default}:${SETTINGS.port.default}`;
 const REFRESH_MS = 1000;
 /** With that many jobs waiting, adding more shows nothing new. */
 const ENOUGH_WAITING = 200;
@@ -38,8 +39,12 @@ export function addDevCommand(program: Command, context: CliContext): void {
       { write: (line) => view.print(settings.logFormat === 'json' ? line.trimEnd() : prettyLine(line)) },
     );
     await runUntilStopped(async ({ signal, teardown }) => {
-      teardown.add(async () => view.print('Stopped. The data is kept.'));
+      let isReady = false;
+      teardown.add(async () => {
+        if (isReady) view.print('Stopped. The data is kept.');
+      });
       await startAll({ settings, options, context, view, logger, signal, teardown });
+      isReady = true;
     });
   });
 }
@@ -77,29 +82,27 @@ async function startAll({ settings, options, context, view, logger, signal, tear
   const client = createClient({ url: address, token: credential });
   teardown.add(() => client.close());
   const watch = watchStats(client, logger, (stats) =>
-    view.update({ stats, address, upMs: performance.now() - startedAt, hint: hintFor(settings) }),
+    view.update({ stats, address, upMs: performance.now() - startedAt, hint: hintFor(address) }),
   );
   teardown.add(async () => watch.stop());
   view.print(`Drover is ready at ${address}`);
-  if (!options.samples) return;
-
-  const samples = new AbortController();
-  const load = runSampleLoad({
-    client,
-    logger,
-    signal: samples.signal,
-    isFull: () => watch.waiting() > ENOUGH_WAITING,
-  });
+  if (options.samples) {
+    const samples = new AbortController();
+    const isFull = () => watch.waiting() > ENOUGH_WAITING;
+    const load = runSampleLoad({ client, logger, signal: samples.signal, isFull });
+    teardown.add(async () => {
+      samples.abort();
+      await load;
+    });
+  }
   teardown.add(async () => {
     view.close();
     view.print('Stopping: the worker finishes its jobs …');
-    samples.abort();
-    await load;
   });
 }
 
-function hintFor({ port, host }: Settings): string {
-  const url = port === 8420 ? '' : ` --url http://${host}:${port}`;
+function hintFor(address: string): string {
+  const url = address === DEFAULT_ADDRESS ? '' : ` --url ${address}`;
   return `Try: npx drover job add hello '{"name":"Ada"}' --wait${url}`;
 }
 

@@ -1,0 +1,39 @@
+/** With `pg`: an order and its job are committed together, or neither exists. */
+import { createClient, defineJob } from '@drover/sdk';
+import { enqueueWith } from '@drover/sdk/postgres';
+import { createWorker, handle } from '@drover/sdk/worker';
+import pg from 'pg';
+
+const confirm = defineJob<{ order: string }, string>({ type: 'transactional-pg.confirm' });
+
+const pool = new pg.Pool({ connectionString: process.env.DROVER_DATABASE_URL });
+await pool.query('create table if not exists example_pg_orders (id text primary key)');
+
+async function placeOrder(order: string, outcome: 'commit' | 'rollback'): Promise<string> {
+  const connection = await pool.connect();
+  try {
+    await connection.query('begin');
+    await connection.query('insert into example_pg_orders values ($1) on conflict do nothing', [order]);
+    const job = await enqueueWith((sql, params) => connection.query(sql, params), confirm, { order });
+    await connection.query(outcome);
+    return job.id;
+  } finally {
+    connection.release();
+  }
+}
+
+const worker = createWorker({ handlers: [handle(confirm, async ({ payload }) => `confirmed ${payload.order}`)] });
+await worker.start();
+const client = createClient();
+
+const kept = await placeOrder('order-1', 'commit');
+console.log(await client.result(kept, { timeout: '30s' }));
+
+const undone = await placeOrder('order-2', 'rollback');
+const reason = await client.get(undone).catch((error: { code: string }) => error.code);
+console.log(`rolled back: ${reason}`);
+
+await client.close();
+await worker.stop();
+await pool.query('drop table example_pg_orders');
+await pool.end();
