@@ -225,6 +225,8 @@ declare
   name text;
   made int := 0;
 begin
+  -- one server at a time; the lock goes with the transaction
+  perform pg_advisory_xact_lock(hashtext('drover.ensure_history_partitions'));
   for day in
     select d::date from generate_series((now() at time zone 'UTC')::date - 1, (now() at time zone 'UTC')::date + days_ahead, '1 day') d
   loop
@@ -238,9 +240,8 @@ begin
       );
       made := made + 1;
     exception
-      -- another server made it at the same moment, or job_history_other already has rows of that day,
-      -- which then stay there
-      when duplicate_table or check_violation then null;
+      -- job_history_other already has rows of that day, which then stay there
+      when check_violation then null;
     end;
   end loop;
   return made;

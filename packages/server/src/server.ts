@@ -175,8 +175,8 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
     async start() {
       if (stopped) throw new DroverError('shutting_down', 'a stopped server cannot be started again');
       try {
-        const { address } = await http.listen();
-        identity.address = config.publicUrl ?? address;
+        const { address, port } = await http.listen();
+        identity.address = config.publicUrl ?? reachable(address, config.host, port);
       } catch (error) {
         await db.close();
         throw error;
@@ -192,6 +192,11 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
       return stopped;
     },
   };
+}
+
+/** An address that others can use: who listens on all interfaces is known by the name of the machine. */
+function reachable(address: string, host: string, port: number): string {
+  return host === '0.0.0.0' || host === '::' ? `http://${hostname()}:${port}` : address;
 }
 
 /** Waits for something that may never come, but not for ever. */

@@ -3,16 +3,26 @@ import { constants } from 'node:os';
 import type { Worker } from './worker.js';
 
 const SIGNALS = ['SIGTERM', 'SIGINT'] as const;
+/**
+ * Ctrl-C reaches every process of the terminal, and npm passes on to its child what the child has got
+ * already. So a signal that follows at once is the same one.
+ */
+const SAME_SIGNAL_MS = 1000;
 
 /**
- * Starts the worker and resolves when it has stopped. The first SIGTERM or SIGINT drains it; a second one
+ * Starts the worker and resolves when it has stopped. The first SIGTERM or SIGINT drains it; a later one
  * ends the process at once.
  */
 export async function runWorker(worker: Worker): Promise<void> {
   const asked = new AbortController();
+  let askedAt = 0;
   const onSignal = (signal: (typeof SIGNALS)[number]) => {
-    if (asked.signal.aborted) process.exit(128 + constants.signals[signal]);
-    asked.abort();
+    if (!asked.signal.aborted) {
+      askedAt = performance.now();
+      asked.abort();
+    } else if (performance.now() - askedAt > SAME_SIGNAL_MS) {
+      process.exit(128 + constants.signals[signal]);
+    }
   };
   for (const signal of SIGNALS) process.on(signal, onSignal);
   try {

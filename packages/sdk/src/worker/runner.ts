@@ -9,7 +9,7 @@ import type { Outcome } from '@drover/protocol';
 import { Snooze, TimeoutError } from '../errors.js';
 import type { Logger } from '../logger.js';
 import { MAX_TIMER_MS } from '../options.js';
-import { validate } from '../standard-schema.js';
+import { type StandardSchema, validate } from '../standard-schema.js';
 import type { Attempt } from './attempt.js';
 import type { JobHandler } from './handle.js';
 import { type ContextServices, JobContext } from './job-context.js';
@@ -72,7 +72,7 @@ export class Runner {
     const schema = handler.definition.payload;
     if (schema === undefined) return new JobContext(payload, attempt, this.#services);
     try {
-      const output = validate(schema, payload, 'payload');
+      const output = validatePayload(schema, payload);
       if (!(output instanceof Promise)) return new JobContext(output, attempt, this.#services);
       return output.then(
         (value) => new JobContext(value, attempt, this.#services),
@@ -127,5 +127,17 @@ async function checkResult(handler: JobHandler, value: unknown): Promise<unknown
     return undefined;
   } catch (error) {
     return error;
+  }
+}
+
+/** A payload that was left out at the enqueue arrives as null; a schema with an optional payload wants undefined. */
+function validatePayload(schema: StandardSchema, payload: unknown): unknown {
+  if (payload !== null) return validate(schema, payload, 'payload');
+  try {
+    const output = validate(schema, null, 'payload');
+    return output instanceof Promise ? output.catch(() => validate(schema, undefined, 'payload')) : output;
+  } catch {
+    // the complaint about undefined says the same: something is missing
+    return validate(schema, undefined, 'payload');
   }
 }

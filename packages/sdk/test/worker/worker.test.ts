@@ -146,6 +146,15 @@ describe('running jobs', () => {
     expect(calls).toBe(1);
   });
 
+  it('takes a payload that was left out where the schema allows that', async () => {
+    const optional = defineJob({ type: 'optional', payload: z.object({ n: z.number() }).optional() });
+    const nothing = defineJob({ type: 'nothing', payload: z.null() });
+    const handlers = [handle(optional, ({ payload }) => typeof payload), handle(nothing, ({ payload }) => payload)];
+    const connection = await registered(workerWith(handlers, { slots: 1 }));
+    connection.assign(assignment('optional', null), assignment('nothing', null));
+    expect(await connection.takeOutcomes(2)).toMatchObject([{ result: '"undefined"' }, { result: 'null' }]);
+  });
+
   it('gives back a job it has no handler for', async () => {
     const connection = await registered(workerWith([echoHandler]));
     connection.assign(assignment('other', 1));

@@ -15,7 +15,7 @@ const MAX_RETRY_AFTER_S = 5;
 type FrameworkError = { code?: unknown; statusCode?: unknown; message: string };
 
 /** Fastify's own errors that say more than "400". */
-const FRAMEWORK_ERRORS: Record<string, (message: string) => DroverError> = {
+const FRAMEWORK_ERRORS: Record<string, () => DroverError> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: () =>
     new DroverError('unsupported_media_type', 'expected a body with the header content-type: application/json'),
   FST_ERR_CTP_BODY_TOO_LARGE: () =>
@@ -31,7 +31,7 @@ export function toDroverError(error: unknown): DroverError {
   if (error instanceof DatabaseError) return fromDatabase(error);
   const { code, statusCode, message } = error as FrameworkError;
   if (typeof code === 'string' && Object.hasOwn(FRAMEWORK_ERRORS, code)) {
-    return (FRAMEWORK_ERRORS[code] as (message: string) => DroverError)(message);
+    return (FRAMEWORK_ERRORS[code] as () => DroverError)();
   }
   if (typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500) {
     return new DroverError('invalid_request', message, undefined, { cause: error });

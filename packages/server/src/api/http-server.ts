@@ -106,10 +106,7 @@ export function createHttpServer({ engine, db, config, logger, serverId }: HttpS
     reply.header('drover-server', serverId);
     reply.header('cache-control', 'no-store');
     reply.header('x-content-type-options', 'nosniff');
-    if (closing) {
-      reply.header('connection', 'close');
-      throw new DroverError('shutting_down', 'this server is stopping; send the request to another one');
-    }
+    if (closing) throw new DroverError('shutting_down', 'this server is stopping; send the request to another one');
     if (request.headers.host === undefined && request.raw.httpVersion === '1.1') {
       throw new DroverError('invalid_request', 'expected the header host');
     }
@@ -154,6 +151,7 @@ export function createHttpServer({ engine, db, config, logger, serverId }: HttpS
           setStatus: (status: number) => reply.code(status),
         };
         const answer = await handle(call as unknown as Call<never>);
+        if (closing) reply.header('connection', 'close');
         return typeof answer === 'string'
           ? reply.type('text/plain; charset=utf-8').send(answer)
           : reply.type(JSON_TYPE).send(JSON.stringify(answer));
@@ -165,6 +163,7 @@ export function createHttpServer({ engine, db, config, logger, serverId }: HttpS
     const known = toDroverError(error);
     logError(logger, known, request);
     if (reply.sent) return;
+    if (closing) reply.header('connection', 'close');
     reply.code(known.status).headers(errorHeaders(known)).type(JSON_TYPE).send(JSON.stringify(known.toBody()));
   }
 

@@ -7,12 +7,14 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { claimJobs } from '../../src/lifecycle/claim.js';
 import { completeJobs } from '../../src/lifecycle/complete.js';
 import { failJobs } from '../../src/lifecycle/fail.js';
-import { promoteJobs } from '../../src/lifecycle/promote.js';
+import { promoteJobs, untilNextDueMs } from '../../src/lifecycle/promote.js';
 import { releaseJobs } from '../../src/lifecycle/release.js';
 import { createLifecycleBench, type LifecycleBench, SERVER_ID } from '../support/lifecycle.js';
 
 const QUEUED = 200_000;
 const BATCH = 1000;
+/** Of the pool under test. */
+const CONNECTIONS = 4;
 
 let bench: LifecycleBench;
 beforeAll(async () => {
@@ -69,16 +71,17 @@ test('claim, release, fail, promote and complete of a thousand never read the wh
       ),
     ).toBeNull();
   }
-  // statistics are reported with a delay, at the latest when the connection is idle for a second
+  // a connection reports its statistics with the first statement that ends a second after the last report
   await expect
     .poll(
       async () => {
+        await Promise.all(Array.from({ length: CONNECTIONS }, () => untilNextDueMs(bench.db.control)));
         const { rows } = await bench.pool.query(
           `select n_tup_del::int as deleted from pg_stat_user_tables where relid = 'drover.job'::regclass`,
         );
         return rows[0].deleted;
       },
-      { timeout: 10_000 },
+      { timeout: 15_000, interval: 200 },
     )
     .toBe(8 * BATCH);
   expect(await sequentialScans()).toBe(before);

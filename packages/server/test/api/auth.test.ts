@@ -1,0 +1,209 @@
+import { IncomingMessage } from 'node:http';
+import { Socket } from 'node:net';
+import { type DroverError, newId, ROLES, ROUTES, type Role, type Route } from '@drover/protocol';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { authorizeWorker, createAuthenticator } from '../../src/api/auth.js';
+import { type ApiBench, createApiBench, errorOf, TOKENS, tokenOf } from './api-bench.js';
+
+const routes: [string, Route][] = Object.entries(ROUTES);
+const guarded = routes.filter(([, route]) => route.roles !== 'anyone');
+const open = routes.filter(([, route]) => route.roles === 'anyone');
+const pathOf = (route: Route) => route.path.replace(':id', newId());
+/** A request that is right in form, so that only the credential decides. */
+const requestOf = (route: Route) => ({
+  method: route.method,
+  ...(route.body && { body: route.path.endsWith('batch') ? { jobs: [] } : { type: 'hello' } }),
+});
+
+describe('with tokens', () => {
+  let api: ApiBench;
+  beforeAll(async () => {
+    api = await createApiBench({ tokens: TOKENS });
+  });
+  afterAll(() => api.close());
+
+  describe.each(guarded)('%s', (_name, route) => {
+    test('is closed to strangers, whatever they send', async () => {
+      const right = tokenOf('admin');
+      const credentials = [
+        undefined,
+        '',
+        'Bearer',
+        'Bearer ',
+        `Bearer ${right}x`,
+        `Bearer ${right.slice(1)}`,
+        `Bearer ${right} ${right}`,
+        `Bearer ${right},`,
+        `Basic ${Buffer.from(`admin:${right}`).toString('base64')}`,
+        right,
+        `Bearer ${'x'.repeat(10_000)}`,
+      ];
+      for (const authorization of credentials) {
+        const headers = authorization === undefined ? {} : { authorization };
+        const answer = await api.call(pathOf(route), { ...requestOf(route), headers });
+        expect([authorization, answer.status, errorOf(answer).code]).toEqual([authorization, 401, 'unauthenticated']);
+        expect(answer.headers['www-authenticate']).toMatch(/^Bearer/);
+      }
+    });
+
+    test('is closed to strangers by every method and way to write its path', async () => {
+      const path = pathOf(route);
+      const variants = [
+        path,
+        `${path}/`,
+        `/${path}`,
+        path.replace('/api/', '/api//'),
+        path.replace('/v1/', '/v1/./'),
+        path.replace('/v1/', '/%2e/v1/'),
+        path.replace('/v1/', '/v1/../v1/'),
+        path.replace('/api/', '/%61pi/'),
+        path.replace('/api/', '/API/'),
+        path.replace('/api/', '/api;x=1/'),
+        `${path}%00`,
+        `${path}?token=${tokenOf('admin')}`,
+        `http://localhost${path}`,
+      ];
+      for (const variant of variants) {
+        for (const method of ['GET', 'HEAD', 'OPTIONS', 'POST', 'PUT', 'PATCH', 'DELETE', 'PROPFIND']) {
+          const answer = await api.call(variant, { method });
+          expect([method, variant, answer.status]).toEqual([method, variant, 401]);
+        }
+      }
+    });
+
+    test.each(ROLES)(`is open to the role %s only if the table says so`, async (role) => {
+      const answer = await api.call(pathOf(route), { ...requestOf(route), token: tokenOf(role) });
+      const allowed = role === 'admin' || (route.roles as readonly Role[]).includes(role);
+      if (allowed) {
+        expect([200, 201, 404]).toContain(answer.status);
+      } else {
+        expect(answer.status).toBe(403);
+        expect(errorOf(answer)).toMatchObject({ code: 'forbidden', message: expect.stringContaining(role) });
+      }
+    });
+  });
+
+  test.each(open)('%s is open to everybody', async (_name, route) => {
+    expect((await api.call(route.path)).status).toBe(200);
+    expect((await api.call(route.path, { method: 'HEAD' })).status).toBe(200);
+    expect((await api.call(`${route.path}?_=1`)).status).toBe(200);
+    expect((await api.call(route.path, { method: 'POST' })).status).toBe(405);
+  });
+
+  test('strangers learn nothing about what is there', async () => {
+    for (const path of ['/', '/api', '/api/v1', '/api/v1/nothing', '/metrics', `/api/v1/jobs/${newId()}`]) {
+      expect((await api.call(path)).status).toBe(401);
+    }
+    expect((await api.call('/api/v1/nothing', { token: tokenOf('viewer') })).status).toBe(404);
+  });
+
+  test('a stranger is refused before the body is read', async () => {
+    const head = 'POST /api/v1/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n';
+    const answer = await api.sendRaw(`${head}content-length: 60000000\r\nconnection: close\r\n\r\n{"type":`);
+    expect(answer).toMatch(/^HTTP\/1\.1 401 /);
+  });
+
+  test('a token works whatever name or page the request comes from', async () => {
+    const headers = { host: 'jobs.example.org', origin: 'https://elsewhere.example' };
+    const answer = await api.call('/api/v1/jobs', {
+      method: 'POST',
+      body: { type: 'a' },
+      headers,
+      token: tokenOf('client'),
+    });
+    expect(answer.status).toBe(201);
+    expect(Object.keys(answer.headers).filter((name) => name.startsWith('access-control'))).toEqual([]);
+  });
+
+  test('an answer never carries a token', async () => {
+    const token = `${tokenOf('admin')}-wrong`;
+    for (const path of ['/api/v1/jobs', '/api/v1/nothing', '/api/deep_ping']) {
+      const { text, headers } = await api.call(path, { token });
+      expect(text + JSON.stringify(headers)).not.toContain('0123456789abcdef');
+    }
+  });
+});
+
+describe('without tokens', () => {
+  let api: ApiBench;
+  beforeAll(async () => {
+    api = await createApiBench();
+  });
+  afterAll(() => api.close());
+
+  test.each(['localhost', 'localhost:8420', 'LOCALHOST', '127.0.0.1:1', '127.8.9.1', '[::1]:8420'])(
+    'the host %s is this machine',
+    async (host) => {
+      expect((await api.call('/api/v1/stats', { headers: { host } })).status).toBe(200);
+    },
+  );
+
+  test.each([
+    'evil.example',
+    'localhost.evil.example',
+    '127.0.0.1.evil.example',
+    '10.0.0.1',
+    'evil.example:127',
+    '[::2]',
+  ])('the host %s is a name that somebody made point here', async (host) => {
+    for (const path of ['/api/v1/stats', '/api/v1/nothing', '/api/ping']) {
+      const answer = await api.call(path, { headers: { host } });
+      expect([answer.status, errorOf(answer).code]).toEqual([403, 'forbidden']);
+    }
+  });
+
+  test('a page of another origin can change nothing', async () => {
+    const own = `http://localhost:${api.port}`;
+    const send = (origin: string) =>
+      api.call('/api/v1/jobs', { method: 'POST', body: { type: 'a' }, headers: { host: new URL(own).host, origin } });
+    for (const origin of [
+      'https://evil.example',
+      'null',
+      'http://localhost:1',
+      `http://localhost:${api.port}.evil.example`,
+    ]) {
+      expect([origin, (await send(origin)).status]).toEqual([origin, 403]);
+    }
+    expect((await send(own)).status).toBe(201);
+  });
+});
+
+describe('a worker that asks for a stream', () => {
+  const request = (headers: Record<string, string>) => {
+    const message = new IncomingMessage(new Socket());
+    message.method = 'GET';
+    message.headers = { host: 'localhost:8420', upgrade: 'websocket', ...headers };
+    return message;
+  };
+  const refusal = (headers: Record<string, string>, tokens = TOKENS) => {
+    try {
+      authorizeWorker({ tokens, insecure: false }, request(headers));
+      return undefined;
+    } catch (error) {
+      return (error as DroverError).code;
+    }
+  };
+
+  test('needs the role worker or admin', () => {
+    const codes = ROLES.map((role) => [role, refusal({ authorization: `Bearer ${tokenOf(role)}` })]);
+    expect(Object.fromEntries(codes)).toEqual({
+      viewer: 'forbidden',
+      operator: 'forbidden',
+      client: 'forbidden',
+      worker: undefined,
+      admin: undefined,
+    });
+    expect(refusal({})).toBe('unauthenticated');
+  });
+
+  test('is not a page in a browser', () => {
+    expect(refusal({}, [])).toBeUndefined();
+    expect(refusal({ origin: 'https://evil.example' }, [])).toBe('forbidden');
+    expect(refusal({ host: 'evil.example' }, [])).toBe('forbidden');
+  });
+});
+
+test('the scheme is read as HTTP has it: any case, any number of spaces', () => {
+  const { authenticate } = createAuthenticator(TOKENS);
+  expect(authenticate(`bearer   ${tokenOf('viewer')}`)).toEqual({ name: 'the-viewer', role: 'viewer' });
+});

@@ -1,0 +1,134 @@
+import { connect } from 'node:net';
+import { LIMITS, newId } from '@drover/protocol';
+import { afterEach, describe, expect, test } from 'vitest';
+import { type ApiBench, createApiBench, errorOf } from './api-bench.js';
+
+let api: ApiBench;
+afterEach(() => api.close());
+
+const JOBS = '/api/v1/jobs';
+const post = (path: string, body: unknown) => api.call(path, { method: 'POST', body });
+
+describe('the limit of a payload', () => {
+  test('is met to the byte, however the text was written', async () => {
+    api = await createApiBench({ payloadLimitBytes: 100 });
+    // quotes and braces take 8 bytes
+    const payload = (bytes: number) => ({ a: 'x'.repeat(bytes - 8) });
+    expect((await post(JOBS, { type: 'a', payload: payload(100) })).status).toBe(201);
+    const answer = await post(JOBS, { type: 'a', payload: payload(101) });
+    expect(answer.status).toBe(413);
+    expect(errorOf(answer)).toMatchObject({
+      code: 'payload_too_large',
+      message: expect.stringMatching(/payload.*100 bytes.*101/),
+      details: { field: 'payload', limit: 100, bytes: 101 },
+    });
+    // bytes, not characters
+    expect((await post(JOBS, { type: 'a', payload: 'ü'.repeat(50) })).status).toBe(413);
+    expect((await post(JOBS, { type: 'a', payload: 'ü'.repeat(49) })).status).toBe(201);
+    // what counts is what is kept: spaces are not, a number may be longer than it was
+    expect((await post(JOBS, `{"type":"a","payload":[${' '.repeat(200)}1]}`)).status).toBe(201);
+    expect((await post(JOBS, `{"type":"a","payload":[${Array(10).fill('1e20').join(',')}]}`)).status).toBe(413);
+  });
+
+  test('names the job of a batch, of which nothing is added', async () => {
+    api = await createApiBench({ payloadLimitBytes: 100 });
+    const id = newId();
+    const answer = await post(`${JOBS}/batch`, {
+      jobs: [
+        { type: 'a', id },
+        { type: 'a', payload: 'x'.repeat(99) },
+      ],
+    });
+    expect(answer.status).toBe(413);
+    expect(errorOf(answer)).toMatchObject({
+      code: 'payload_too_large',
+      details: { field: 'jobs[1].payload', limit: 100 },
+    });
+    expect((await api.call(`${JOBS}/${id}`)).status).toBe(404);
+  });
+
+  test('is a mebibyte by default, and payloads of it are kept', async () => {
+    api = await createApiBench();
+    const payload = 'x'.repeat(LIMITS.payloadBytes - 2);
+    const { body } = await post(JOBS, { type: 'a', payload });
+    const shown = await api.call(`${JOBS}/${(body as { id: string }).id}`);
+    expect((shown.body as { payload: string }).payload).toHaveLength(payload.length);
+    expect((await post(JOBS, { type: 'a', payload: `${payload}x` })).status).toBe(413);
+  });
+
+  test('leaves a thousand levels of nesting', async () => {
+    api = await createApiBench();
+    const payload = `${'[{"a":'.repeat(500)}1${'}]'.repeat(500)}`;
+    const { status, body } = await post(JOBS, `{"type":"a","payload":${payload}}`);
+    expect(status).toBe(201);
+    const shown = await api.call(`${JOBS}/${(body as { id: string }).id}`);
+    expect(JSON.stringify((shown.body as { payload: unknown }).payload)).toBe(payload);
+  });
+});
+
+describe('the limit of a request', () => {
+  test('is told before the body has come', async () => {
+    api = await createApiBench();
+    const head = `POST ${JOBS} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nconnection: close\r\n`;
+    const answer = await api.sendRaw(`${head}content-length: ${LIMITS.requestBytes + 1}\r\n\r\n`);
+    expect(answer).toMatch(/^HTTP\/1\.1 413 /);
+    expect(answer).toMatch(/"request_too_large".*67108864/);
+  });
+
+  test('holds for a body of unknown length too', async () => {
+    api = await createApiBench();
+    const head = `POST ${JOBS} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nconnection: close\r\n`;
+    const status = await new Promise<string>((resolve, reject) => {
+      const socket = connect(api.port, '127.0.0.1', () => {
+        socket.write(`${head}transfer-encoding: chunked\r\n\r\n`);
+        const chunk = Buffer.alloc(1024 * 1024, ' ');
+        const send = () => {
+          while (
+            socket.writable &&
+            socket.write(Buffer.concat([Buffer.from('100000\r\n'), chunk, Buffer.from('\r\n')]))
+          );
+        };
+        socket.on('drain', send);
+        send();
+      });
+      socket.once('data', (data) => {
+        resolve(data.toString().slice(0, 12));
+        socket.destroy();
+      });
+      socket.on('error', reject);
+    });
+    expect(status).toBe('HTTP/1.1 413');
+  });
+});
+
+describe('more than the server can write', () => {
+  test('is refused before it is accepted, with the time to come again', async () => {
+    api = await createApiBench({ maxPending: 10 });
+    const batch = { jobs: Array.from({ length: 2000 }, () => ({ type: 'a', payload: 'x'.repeat(100) })) };
+    const answers = await Promise.all(Array.from({ length: 20 }, () => post(`${JOBS}/batch`, batch)));
+    const refused = answers.filter(({ status }) => status === 429);
+    expect(refused.length).toBeGreaterThan(0);
+    for (const answer of refused) {
+      expect(errorOf(answer).code).toBe('overloaded');
+      expect(Number(answer.headers['retry-after'])).toBeGreaterThanOrEqual(1);
+      expect(Number(answer.headers['retry-after'])).toBeLessThanOrEqual(5);
+    }
+    const accepted = answers.filter(({ status }) => status === 201).length;
+    const { rows } = await api.database.pool.query<{ jobs: number }>('select count(*)::int as jobs from drover.job');
+    expect(rows[0]?.jobs).toBe(accepted * 2000);
+  });
+});
+
+describe('a server that stops', () => {
+  test('answers those who wait for a result and closes within its grace', async () => {
+    api = await createApiBench();
+    const { body } = await post(JOBS, { type: 'a' });
+    const { id } = body as { id: string };
+    const waiting = api.call(`${JOBS}/${id}/result?wait=100s`);
+    // an answered request proves that the one sent before it on another connection has been read
+    await api.call(`${JOBS}/${id}`);
+    await api.server.stop();
+    expect((await waiting).body).toMatchObject({ id, finished: false });
+    await expect(api.call('/api/ping')).rejects.toThrow(/ECONNREFUSED|ECONNRESET/);
+  });
+});

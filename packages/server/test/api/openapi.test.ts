@@ -1,0 +1,71 @@
+import { ERRORS, ROUTES, type Route } from '@drover/protocol';
+import { Validator } from '@seriousme/openapi-schema-validator';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { openApiDocument } from '../../src/api/openapi.js';
+import { type ApiBench, createApiBench } from './api-bench.js';
+
+type Operation = {
+  operationId: string;
+  security?: unknown[];
+  requestBody?: unknown;
+  parameters: { name: string; in: string }[];
+  responses: Record<string, unknown>;
+};
+type Document = {
+  openapi: string;
+  paths: Record<string, Record<string, Operation>>;
+  components: { schemas: Record<string, { properties?: Record<string, unknown> }> };
+};
+
+let api: ApiBench;
+beforeAll(async () => {
+  api = await createApiBench();
+});
+afterAll(() => api.close());
+
+const document = openApiDocument() as unknown as Document;
+
+test('the document is valid OpenAPI 3.1', async () => {
+  const validator = new Validator();
+  expect(await validator.validate(structuredClone(openApiDocument()))).toEqual({ valid: true });
+  expect(validator.version).toBe('3.1');
+});
+
+test('the server answers with it', async () => {
+  expect((await api.call('/api/v1/openapi.json')).body).toEqual(JSON.parse(JSON.stringify(document)));
+});
+
+test.each(Object.entries(ROUTES as Record<string, Route>))('%s is in it with all that it takes', (name, route) => {
+  const operation = document.paths[route.path.replace(':id', '{id}')]?.[route.method.toLowerCase()];
+  expect(operation?.operationId).toBe(name);
+  expect(operation?.requestBody !== undefined).toBe(route.body !== undefined);
+  expect(operation?.responses[String(route.status ?? 200)]).toBeDefined();
+  expect(operation?.security).toEqual(route.roles === 'anyone' ? [] : undefined);
+  const expected = route.path.includes(':id') ? ['id'] : [];
+  expect(operation?.parameters.filter((parameter) => parameter.in === 'path').map(({ name }) => name)).toEqual(
+    expected,
+  );
+});
+
+test('every reference leads somewhere', () => {
+  const references = [...JSON.stringify(document).matchAll(/"\$ref":"#\/components\/schemas\/([^"]+)"/g)];
+  expect(references.length).toBeGreaterThan(10);
+  for (const [, name] of references) expect(Object.keys(document.components.schemas)).toContain(name);
+});
+
+test('what is special about durations, times and ids is said', () => {
+  const { Duration, Time, Id, NewJob } = document.components.schemas;
+  expect(Duration).toMatchObject({ anyOf: [{ type: 'string' }, { type: 'number' }] });
+  expect([Time, Id]).toMatchObject([{ format: 'date-time' }, { format: 'uuid' }]);
+  expect(NewJob?.properties).toMatchObject({
+    timeout: { $ref: '#/components/schemas/Duration' },
+    runAt: { $ref: '#/components/schemas/Time' },
+    id: { $ref: '#/components/schemas/Id' },
+  });
+});
+
+test('every error code is in the error schema', () => {
+  expect(document.components.schemas.Error?.properties?.error).toMatchObject({
+    properties: { code: { enum: Object.keys(ERRORS) } },
+  });
+});

@@ -1,0 +1,192 @@
+import { ALL_STATES, createIdGenerator, DroverError, type Job, type ListJobsQuery, newId } from '@drover/protocol';
+import fc from 'fast-check';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { connectDatabase, type Database } from '../../src/db/database.js';
+import { listJobs } from '../../src/queries/list-jobs.js';
+import { createTestDatabase, type TestDatabase } from '../support/database.js';
+import { insertJobRows, type MadeRow, makePastPartitions, toRow } from './job-rows.js';
+
+const DAY_MS = 86_400_000;
+let database: TestDatabase;
+let db: Database;
+beforeAll(async () => {
+  database = await createTestDatabase();
+  db = connectDatabase({ url: database.url, poolSize: 2 });
+  await makePastPartitions(database.pool, 8);
+});
+beforeEach(() => database.pool.query('truncate drover.job, drover.job_history'));
+afterAll(async () => {
+  await db.close();
+  await database.drop();
+});
+
+const list = (query: Partial<ListJobsQuery> = {}) => listJobs(db.reads, { limit: 50, ...query });
+
+async function listAll(query: Partial<ListJobsQuery>): Promise<string[]> {
+  const ids: string[] = [];
+  let cursor: string | undefined;
+  do {
+    const page = await list({ ...query, ...(cursor && { cursor }) });
+    ids.push(...page.items.map((job) => job.id));
+    cursor = page.nextCursor ?? undefined;
+  } while (cursor);
+  return ids;
+}
+
+describe('filters', () => {
+  const now = Date.now();
+  const ago = (days: number) => new Date(now - days * DAY_MS);
+  const times = [7, 5.5, 4, 2.2, 1, 0.5, 0].map(ago);
+  /** An id of that moment, of a client whose clock is wrong by some hours, or of another kind altogether. */
+  const idAt = (at: Date, kind: 'v7' | 'slow' | 'fast' | 'v4') =>
+    kind === 'v4'
+      ? crypto.randomUUID()
+      : createIdGenerator(() => at.getTime() + { v7: 0, slow: -5 * DAY_MS, fast: DAY_MS / 2 }[kind])();
+
+  const rows = fc
+    .record({
+      state: fc.constantFrom(...ALL_STATES),
+      queue: fc.constantFrom('a', 'b'),
+      type: fc.constantFrom('x', 'y'),
+      tags: fc.subarray(['red', 'green']),
+      createdAt: fc.constantFrom(...times),
+      laterMs: fc.constantFrom(0, 1000, DAY_MS),
+      kind: fc.constantFrom('v7', 'v7', 'slow', 'fast', 'v4'),
+    })
+    .map(({ kind, laterMs, ...row }) => {
+      const finishedAt = new Date(Math.min(now, row.createdAt.getTime() + laterMs));
+      return toRow({ ...row, id: idAt(row.createdAt, kind), finishedAt });
+    });
+  const maybe = <Value>(value: fc.Arbitrary<Value>) => fc.option(value, { nil: undefined });
+  const time = maybe(fc.constantFrom(...times, ago(3), ago(-1)).map((at) => at.toISOString()));
+  const filters = fc.record({
+    state: maybe(fc.subarray(ALL_STATES, { minLength: 1 })),
+    queue: maybe(fc.constantFrom('a', 'b', 'none')),
+    type: maybe(fc.constantFrom('x')),
+    tag: maybe(fc.constantFrom('red', 'none')),
+    createdAfter: time,
+    createdBefore: time,
+    finishedAfter: time,
+    finishedBefore: time,
+  });
+
+  const fits = (row: MadeRow, filter: Partial<ListJobsQuery>) => {
+    const isFrom = (at: Date, after: string | undefined) => after === undefined || at >= new Date(after);
+    const isUntil = (at: Date, before: string | undefined) => before === undefined || at < new Date(before);
+    if (filter.finishedAfter !== undefined || filter.finishedBefore !== undefined) {
+      if (!row.finishedAt) return false;
+      if (!isFrom(row.finishedAt, filter.finishedAfter) || !isUntil(row.finishedAt, filter.finishedBefore))
+        return false;
+    }
+    return (
+      (filter.state === undefined || filter.state.includes(row.state)) &&
+      (filter.queue === undefined || filter.queue === row.queue) &&
+      (filter.type === undefined || filter.type === row.type) &&
+      (filter.tag === undefined || row.tags.includes(filter.tag)) &&
+      isFrom(row.createdAt, filter.createdAfter) &&
+      isUntil(row.createdAt, filter.createdBefore)
+    );
+  };
+
+  test('any of them together, on pages of any size, give what a look at every row gives, in the order of ids', async () => {
+    const made = fc.sample(rows, 300);
+    await insertJobRows(database.pool, made);
+    await fc.assert(
+      fc.asyncProperty(filters, fc.constantFrom(1, 7, 50, 1000), async (filter, limit) => {
+        const expected = made
+          .filter((row) => fits(row, filter))
+          .map((row) => row.id)
+          .sort()
+          .reverse();
+        const small = limit === 1 ? expected.slice(0, 5) : expected;
+        const given = limit === 1 ? await firstPages(filter, 5) : await listAll({ ...filter, limit });
+        expect(given).toEqual(small);
+      }),
+      { numRuns: 150 },
+    );
+  });
+
+  async function firstPages(filter: Partial<ListJobsQuery>, pages: number): Promise<string[]> {
+    const ids: string[] = [];
+    let cursor: string | undefined;
+    for (let page = 0; page < pages && (page === 0 || cursor); page++) {
+      const { items, nextCursor } = await list({ ...filter, limit: 1, ...(cursor && { cursor }) });
+      ids.push(...items.map((job: Job) => job.id));
+      cursor = nextCursor ?? undefined;
+    }
+    return ids;
+  }
+});
+
+describe('paging', () => {
+  test('shows every job once while others are added and finish', async () => {
+    const old = Array.from({ length: 60 }, (_, n) => toRow({ state: n % 2 ? 'ready' : 'succeeded' }));
+    await insertJobRows(database.pool, old);
+    const seen: string[] = [];
+    let cursor: string | undefined;
+    do {
+      const page = await list({ limit: 7, ...(cursor && { cursor }) });
+      seen.push(...page.items.map((job) => job.id));
+      cursor = page.nextCursor ?? undefined;
+      await insertJobRows(database.pool, [toRow({ state: 'ready' }), toRow({ state: 'failed' })]);
+      // two of those that are waiting finish, perhaps one that was shown and one that was not
+      await database.pool.query(`
+        with gone as (
+          delete from drover.job where id in (select id from drover.job order by random() limit 2) returning *
+        )
+        insert into drover.job_history (id, state, queue, type, created_at, run_at, finished_at,
+          fence, attempt, max_attempts, lost_attempts, priority, payload)
+        select id, 'succeeded', queue, type, created_at, run_at, now(), 1, 1, 10, 0, 0, payload from gone`);
+    } while (cursor);
+    expect(new Set(seen).size).toBe(seen.length);
+    for (const { id } of old) expect(seen).toContain(id);
+  });
+
+  test('ends without an empty page', async () => {
+    await insertJobRows(
+      database.pool,
+      Array.from({ length: 10 }, () => toRow({ state: 'ready' })),
+    );
+    const { items, nextCursor } = await list({ limit: 10 });
+    expect([items.length, nextCursor]).toEqual([10, null]);
+  });
+});
+
+describe('a cursor', () => {
+  const cursorOf = async (query: Partial<ListJobsQuery>) => {
+    await insertJobRows(
+      database.pool,
+      Array.from({ length: 3 }, () => toRow({ state: 'ready', queue: 'a' })),
+    );
+    return (await list({ ...query, limit: 1 })).nextCursor as string;
+  };
+  const refused = (query: Partial<ListJobsQuery>) =>
+    list(query).then(
+      () => 'taken',
+      (error: DroverError) => error.code,
+    );
+
+  test('goes on with the same filters and any limit, in whatever order the states are named', async () => {
+    const cursor = await cursorOf({ queue: 'a', state: ['ready', 'failed'] });
+    expect((await list({ queue: 'a', state: ['failed', 'ready'], limit: 50, cursor })).items).toHaveLength(2);
+  });
+
+  test('of another list is refused', async () => {
+    const cursor = await cursorOf({ queue: 'a' });
+    expect(await refused({ cursor })).toBe('invalid_cursor');
+    expect(await refused({ queue: 'b', cursor })).toBe('invalid_cursor');
+    expect(await refused({ queue: 'a', state: ['ready'], cursor })).toBe('invalid_cursor');
+  });
+
+  test('that was changed or made up is refused', async () => {
+    const cursor = await cursorOf({});
+    const changed = `${cursor.startsWith('A') ? 'B' : 'A'}${cursor.slice(1)}`;
+    for (const wrong of ['', 'x', changed, cursor.slice(1), `${cursor}AAAA`, newId(), '%%%', 'null']) {
+      expect([wrong, await refused({ cursor: wrong })]).toEqual([wrong, 'invalid_cursor']);
+    }
+  });
+
+  test('is refused as an error of the table', async () => {
+    await expect(list({ cursor: 'x' })).rejects.toBeInstanceOf(DroverError);
+  });
+});
