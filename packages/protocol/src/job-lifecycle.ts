@@ -37,7 +37,11 @@ export const MOVES = {
   promote: { from: ['scheduled'], to: ['ready'], why: 'its time has come' },
   unblock: { from: ['blocked'], to: ['ready', 'scheduled'], why: 'what it waited for has happened' },
   claim: { from: ['ready'], to: ['running'], why: 'a server gives it to a worker' },
-  release: { from: ['running'], to: ['ready'], why: 'handed back by a worker that did not start or had to stop it; no attempt is used up' },
+  release: {
+    from: ['running'],
+    to: ['ready'],
+    why: 'handed back by a worker that did not start or had to stop it; no attempt is used up',
+  },
   complete: { from: ['running', 'unknown'], to: ['succeeded'], why: 'the handler returned' },
   retryLater: { from: ['running', 'unknown'], to: ['scheduled'], why: 'the attempt failed and attempts are left' },
   fail: { from: ['running', 'unknown'], to: ['failed'], why: 'the attempt failed and none are left' },

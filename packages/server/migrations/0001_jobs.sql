@@ -67,6 +67,8 @@ create index job_ready on drover.job (queue, type, priority desc, order_key) whe
 create index job_due on drover.job (run_at) where state = 'scheduled';
 create index job_running on drover.job (session_id) where state = 'running';
 create index job_expiry on drover.job (expires_at) where expires_at is not null;
+-- for lists of what waits for something else; usually empty
+create index job_held on drover.job (state, id) where state in ('blocked', 'unknown');
 create index job_cancel_requested on drover.job (session_id) where cancel_requested_at is not null;
 
 -- Which pairs of queue and type have ever been used: what a worker that takes every queue must look at.

@@ -73,6 +73,9 @@ const BY_HAND = new Map<unknown, JsonSchema>([
   ],
 ]);
 
+/** A route that answers in its own form with a second status. */
+const SECOND_STATUS: Partial<Record<RouteName, number>> = { deepPing: 503 };
+
 const ERROR_SCHEMA: JsonSchema = {
   type: 'object',
   required: ['error'],
@@ -130,6 +133,8 @@ function makeDocument(): Json {
 function operation(name: RouteName, requests: Schemas, answers: Schemas): Json {
   const route: Route = ROUTES[name];
   const body = requests[partName(name, 'body')];
+  const answer = success(answers[partName(name, 'answer')] ?? {});
+  const second = SECOND_STATUS[name];
   return {
     operationId: name,
     summary: route.summary,
@@ -140,8 +145,9 @@ function operation(name: RouteName, requests: Schemas, answers: Schemas): Json {
     ],
     ...(body && { requestBody: { required: true, content: { 'application/json': { schema: body } } } }),
     responses: {
-      [String(route.status ?? 200)]: success(answers[partName(name, 'answer')] ?? {}),
+      [String(route.status ?? 200)]: answer,
       ...errorResponses(errorCodes(route)),
+      ...(second && { [String(second)]: answer }),
     },
   };
 }
@@ -152,7 +158,7 @@ function allRoles(roles: readonly string[]): string[] {
 
 function success(schema: JsonSchema): Json {
   const mediaType = schema.type === 'string' ? 'text/plain' : 'application/json';
-  return { description: 'Done.', content: { [mediaType]: { schema } } };
+  return { description: 'The answer.', content: { [mediaType]: { schema } } };
 }
 
 /** The properties of an object schema, each as a parameter. A list is given with commas. */

@@ -1,5 +1,6 @@
 /** Outcomes within their limits: what is over one fails the job with a reason, what is only long is cut. */
-import { LIMITS, type Outcome } from '@drover/protocol';
+import { DroverError, LIMITS, type Outcome } from '@drover/protocol';
+import { checkNewJobs } from '../api/new-jobs.js';
 
 type OutcomeLimits = { payloadLimitBytes: number; resultLimitBytes: number };
 
@@ -9,12 +10,11 @@ export function limitOutcome(outcome: Outcome, limits: OutcomeLimits): Outcome {
   if (outcome.result && isOver(outcome.result, limits.resultLimitBytes)) {
     return refused(outcome, 'result_too_large', `the result is over the limit of ${limits.resultLimitBytes} bytes`);
   }
-  const tooLarge = outcome.children?.find((child) =>
-    isOver(JSON.stringify(child.payload ?? null), limits.payloadLimitBytes),
-  );
-  if (tooLarge) {
-    const message = `the payload of a child of type ${tooLarge.type} is over the limit of ${limits.payloadLimitBytes} bytes`;
-    return refused(outcome, 'payload_too_large', message);
+  try {
+    if (outcome.children) checkNewJobs(outcome.children, { ...limits, nowMs: Date.now() }, true);
+  } catch (error) {
+    if (!(error instanceof DroverError)) throw error;
+    return refused(outcome, error.code, `a child job was refused: ${error.message}`);
   }
   return outcome;
 }
