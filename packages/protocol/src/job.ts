@@ -54,6 +54,11 @@ export const jobDefaultsShape = {
   /** How long the finished job is kept, in place of the server's setting. */
   retention: durationSchema.optional(),
   tags: z.array(tagSchema).max(LIMITS.tags).optional(),
+  /**
+   * What becomes of the job when its worker is lost while it runs: `rerun` (default) gives it to another
+   * worker; `hold` makes it `unknown` until the worker's journal or a person says how it ended.
+   */
+  onLost: z.enum(['rerun', 'hold']).optional(),
 };
 
 const newJobShape = {
@@ -114,6 +119,7 @@ export const jobSchema = z.object({
   timeout: z.int().nullable(),
   retention: z.int().nullable(),
   tags: z.array(z.string()),
+  onLost: z.enum(['rerun', 'hold']),
   runAt: z.string(),
   expiresAt: z.string().nullable(),
   createdAt: z.string(),

@@ -29,6 +29,8 @@ export const LIMITS = {
   workerSlots: 10_000,
   /** Assignments a worker may hold beyond its slots. */
   prefetch: 2000,
+  /** Earlier sessions a worker may name in its hello. */
+  previousSessions: 100,
   pageSize: 1000,
   /** Longest `?wait=` of a result. */
   resultWaitMs: 120_000,

@@ -7,6 +7,8 @@
  * - `offer.window` is the total number of assignments the worker takes on this connection, counted from
  *   its beginning; repeating or skipping an offer changes nothing.
  * - the worker sends an outcome again on each new connection until it is acknowledged.
+ * - the lease is the session's. A worker may run jobs until `leaseMs` after it *sent* the last beat (or hello)
+ *   that was answered; it stops `rerun` jobs before that, because afterwards others may start them.
  * - after `hello` the server answers with `welcome`, which lists what the worker must drop.
  *
  * ```
@@ -60,6 +62,8 @@ export const outcomeSchema = z.discriminatedUnion('kind', [
   z.object({ ...outcomeBase, kind: z.literal('cancelled'), runMs: runMsSchema }),
   /** Handed back: it never started, or the worker is leaving and has stopped it. No attempt is used up. */
   z.object({ ...outcomeBase, kind: z.literal('released') }),
+  /** The process that ran it died: told by its successor, which found it in the journal. */
+  z.object({ ...outcomeBase, kind: z.literal('lost') }),
 ]);
 export type Outcome = z.infer<typeof outcomeSchema>;
 
@@ -80,6 +84,10 @@ export const workerMessageSchema = z.discriminatedUnion('kind', [
     window: z.int().min(0),
     /** Everything the worker has and has not had acknowledged: prefetched, running, finished. */
     holds: z.array(grantSchema),
+    /** Earlier sessions of the same data folder, found in its journal. What they hold and `holds` names goes over. */
+    previousSessions: z.array(idSchema).max(LIMITS.previousSessions).optional(),
+    /** This worker goes on when it, its queues, its types or the cluster are paused. */
+    ignorePause: z.boolean().optional(),
   }),
   z.object({ kind: z.literal('offer'), window: z.int().min(0) }),
   z.object({ kind: z.literal('outcomes'), items: z.array(outcomeSchema) }),
@@ -88,7 +96,18 @@ export const workerMessageSchema = z.discriminatedUnion('kind', [
     /** `value` is JSON text. */
     items: z.array(z.object({ ...outcomeBase, value: z.string().max(LIMITS.progressBytes) })),
   }),
-  z.object({ kind: z.literal('beat'), beat: z.int(), running: z.int().min(0) }),
+  z.object({
+    kind: z.literal('beat'),
+    beat: z.int(),
+    running: z.int().min(0),
+    /**
+     * Assignments that the part of the worker which runs jobs has taken in on this connection: it proves that
+     * the worker hears and acts, not only that something in it sends beats.
+     */
+    received: z.int().min(0),
+    /** The last thing that went wrong on the worker, for the operator (a full disk, a handler that will not stop). */
+    trouble: z.string().max(LIMITS.errorMessageLength).optional(),
+  }),
   /** The worker takes nothing more; it goes when its jobs are done. */
   z.object({ kind: z.literal('drain') }),
   /** The worker has nothing left and leaves for good. */
@@ -107,6 +126,7 @@ export const assignmentSchema = z.object({
   payload: z.unknown(),
   timeoutMs: durationSchema.nullable(),
   backoff: backoffSchema.nullable(),
+  onLost: z.enum(['rerun', 'hold']),
 });
 export type Assignment = z.infer<typeof assignmentSchema>;
 
@@ -129,7 +149,10 @@ export const serverMessageSchema = z.discriminatedUnion('kind', [
     kind: z.literal('cancel'),
     items: z.array(z.object({ ...outcomeBase, reason: z.enum(['cancelled', 'expired', 'lost']) })),
   }),
+  /** The lease was renewed in the database after this beat had come: it holds `leaseMs` from when the beat was sent. */
   z.object({ kind: z.literal('beat'), beat: z.int(), servers: z.array(z.string()) }),
+  /** The worker gives back what it has not started: it, its queues, its types or the cluster were paused. */
+  z.object({ kind: z.literal('handBack') }),
   /** The server is going; the worker connects to another one. */
   z.object({ kind: z.literal('moveOn') }),
   z.object({ kind: z.literal('refused'), code: z.string(), message: z.string() }),
