@@ -10,6 +10,7 @@ export const ERRORS = {
   forbidden: { status: 403, retryable: false, meaning: 'the token has no role that may do this' },
   not_found: { status: 404, retryable: false, meaning: 'there is nothing at this address' },
   job_not_found: { status: 404, retryable: false, meaning: 'no such job, or its history has been pruned' },
+  worker_not_found: { status: 404, retryable: false, meaning: 'no such worker, or it has ended' },
   method_not_allowed: { status: 405, retryable: false, meaning: 'the address exists, the method does not' },
   not_acceptable: { status: 406, retryable: false, meaning: 'no common protocol version' },
   wrong_state: { status: 409, retryable: false, meaning: 'the job is not in a state that allows this' },

@@ -52,6 +52,7 @@ export {
   type ListJobsInput,
   type ListJobsQuery,
   listJobsQuery,
+  type Pause,
   type Queue,
   ROLES,
   ROUTES,

@@ -15,6 +15,7 @@ export const LIMITS = {
   /** Jobs a handler may enqueue as children of one attempt. */
   childrenPerJob: 10_000,
   nameLength: 128,
+  noteLength: 1000,
   tags: 20,
   tagLength: 128,
   maxAttempts: 1000,

@@ -85,6 +85,7 @@ export const queueSchema = z.object({
   types: z.array(z.string()),
   /** When the oldest job that could start now became due. */
   oldestReadyAt: z.string().nullable(),
+  paused: z.boolean(),
   lastHour: flowSchema,
 });
 export type Queue = z.infer<typeof queueSchema>;
@@ -117,6 +118,8 @@ export const workerSchema = z.object({
   lastBeatAt: z.string(),
   missedBeats: z.int(),
   lastError: z.string().nullable(),
+  paused: z.boolean(),
+  ignoresPause: z.boolean(),
 });
 export type Worker = z.infer<typeof workerSchema>;
 
@@ -141,6 +144,42 @@ const deepPingSchema = z.object({
   ),
 });
 export type DeepPing = z.infer<typeof deepPingSchema>;
+
+export const pauseSchema = z.object({
+  scope: z.enum(['cluster', 'queue', 'type']),
+  /** Empty for the cluster. */
+  name: z.string(),
+  note: z.string().nullable(),
+  pausedBy: z.string(),
+  pausedAt: z.string(),
+});
+export type Pause = z.infer<typeof pauseSchema>;
+
+const pauseBody = z.strictObject({ note: z.string().max(LIMITS.noteLength).optional() }).optional();
+const namedParams = z.strictObject({ name: nameSchema });
+
+function pauseRoute<Kind extends 'queues' | 'types'>(kind: Kind, summary: string) {
+  return {
+    method: 'POST',
+    path: `/api/v1/${kind}/:name/pause`,
+    summary,
+    roles: ['operator', 'admin'],
+    params: namedParams,
+    body: pauseBody,
+    answer: pauseSchema,
+  } as const;
+}
+
+function resumeRoute<Kind extends 'queues' | 'types'>(kind: Kind, summary: string) {
+  return {
+    method: 'POST',
+    path: `/api/v1/${kind}/:name/resume`,
+    summary,
+    roles: ['operator', 'admin'],
+    params: namedParams,
+    answer: z.object({ resumed: z.boolean() }),
+  } as const;
+}
 
 const readers = ['viewer', 'operator', 'admin', 'client'] as const;
 const changers = ['operator', 'admin', 'client'] as const;
@@ -196,6 +235,15 @@ export const ROUTES = {
     params: jobParams,
     answer: jobSchema,
   },
+  failJob: {
+    method: 'POST',
+    path: '/api/v1/jobs/:id/fail',
+    summary: 'End an `unknown` job as failed: somebody has found out that it did not do its work.',
+    roles: ['operator', 'admin'],
+    params: jobParams,
+    body: z.strictObject({ reason: z.string().min(1).max(LIMITS.errorMessageLength).optional() }).optional(),
+    answer: jobSchema,
+  },
   jobResult: {
     method: 'GET',
     path: '/api/v1/jobs/:id/result',
@@ -238,6 +286,48 @@ export const ROUTES = {
     summary: 'Every known server.',
     roles: ['viewer', 'operator', 'admin'],
     answer: z.object({ items: z.array(serverSchema) }),
+  },
+  pauseWorker: {
+    method: 'POST',
+    path: '/api/v1/workers/:id/pause',
+    summary: 'Give this worker no more jobs; what it runs goes on, what it has not started comes back.',
+    roles: ['operator', 'admin'],
+    params: z.strictObject({ id: idSchema }),
+    answer: z.object({ id: z.string(), paused: z.boolean() }),
+  },
+  resumeWorker: {
+    method: 'POST',
+    path: '/api/v1/workers/:id/resume',
+    summary: 'Give this worker jobs again.',
+    roles: ['operator', 'admin'],
+    params: z.strictObject({ id: idSchema }),
+    answer: z.object({ id: z.string(), paused: z.boolean() }),
+  },
+  pauseQueue: pauseRoute('queues', 'Start no more jobs of this queue.'),
+  resumeQueue: resumeRoute('queues', 'Start jobs of this queue again.'),
+  pauseType: pauseRoute('types', 'Start no more jobs of this type.'),
+  resumeType: resumeRoute('types', 'Start jobs of this type again.'),
+  pauseCluster: {
+    method: 'POST',
+    path: '/api/v1/cluster/pause',
+    summary: 'Start no more jobs at all.',
+    roles: ['operator', 'admin'],
+    body: pauseBody,
+    answer: pauseSchema,
+  },
+  resumeCluster: {
+    method: 'POST',
+    path: '/api/v1/cluster/resume',
+    summary: 'Start jobs again.',
+    roles: ['operator', 'admin'],
+    answer: z.object({ resumed: z.boolean() }),
+  },
+  listPauses: {
+    method: 'GET',
+    path: '/api/v1/pauses',
+    summary: 'What is paused, by whom and why.',
+    roles: ['viewer', 'operator', 'admin'],
+    answer: z.object({ items: z.array(pauseSchema) }),
   },
   openApi: {
     method: 'GET',

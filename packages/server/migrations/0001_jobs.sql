@@ -34,6 +34,8 @@ create table drover.job (
   max_attempts int not null,
   lost_attempts int not null default 0,
   priority smallint not null default 0,
+  -- what a lost worker leaves is not run again by itself, but becomes unknown
+  hold_if_lost boolean not null default false,
   state drover.job_state not null,
   queue text collate "C" not null,
   type text collate "C" not null,
@@ -101,6 +103,7 @@ create table drover.job_history (
   max_attempts int not null,
   lost_attempts int not null,
   priority smallint not null,
+  hold_if_lost boolean not null default false,
   state drover.job_state not null,
   queue text collate "C" not null,
   type text collate "C" not null,
@@ -150,6 +153,8 @@ create table drover.session (
   running int not null default 0,
   missed_beats int not null default 0,
   draining boolean not null default false,
+  paused boolean not null default false,
+  ignores_pause boolean not null default false,
   started_at timestamptz not null default now(),
   beat_at timestamptz not null default now(),
   expires_at timestamptz not null,
@@ -177,6 +182,35 @@ create table drover.rollup (
   run_ms double precision not null default 0,
   primary key (minute, server_id, queue, type)
 ) with (fillfactor = 50);
+
+-- What is paused, by whom and why: the cluster, a queue or a type of jobs. (A worker is paused in its session.)
+create table drover.pause (
+  scope text not null check (scope in ('cluster', 'queue', 'type')),
+  name text collate "C" not null,
+  note text,
+  paused_by text not null,
+  paused_at timestamptz not null default now(),
+  primary key (scope, name),
+  constraint the_cluster_has_no_name check ((scope = 'cluster') = (name = ''))
+);
+
+-- The servers' common pulse, one row. If it stood still (the database or all servers were away, a clock
+-- jumped, another server of the database took over), no worker could renew its lease meanwhile, and every
+-- lease counts as renewed when it went on: see lifecycle/lose.
+create table drover.beacon (
+  id int primary key default 1 check (id = 1),
+  at timestamptz not null default now(),
+  timeline int not null default 0,
+  gap_ended_at timestamptz not null default now()
+);
+insert into drover.beacon default values;
+
+-- How often the reconciler had to mend something, by kind.
+create table drover.repair (
+  kind text primary key,
+  count bigint not null default 0,
+  last_at timestamptz not null default now()
+);
 
 -- Settings of the whole cluster that can be changed while it runs.
 create table drover.setting (

@@ -31,18 +31,18 @@ begin
     from json_to_recordset(batch) as b(
       id uuid, type text, queue text, priority smallint, max_attempts int, timeout_ms bigint, retention_ms bigint,
       delay_ms double precision, run_at timestamptz, expires_at timestamptz, tags text[], backoff json, payload text,
-      parent_id uuid, session_id uuid
+      parent_id uuid, session_id uuid, hold_if_lost boolean
     )
   ), inserted as (
     insert into drover.job (
       id, parent_id, session_id, run_at, started_at, expires_at, timeout_ms, retention_ms,
-      fence, attempt, max_attempts, priority, state, queue, type, tags, backoff, payload
+      fence, attempt, max_attempts, priority, hold_if_lost, state, queue, type, tags, backoff, payload
     )
     select
       b.id, b.parent_id, b.session_id, due.at, case when b.session_id is not null then now() end, b.expires_at,
       b.timeout_ms, b.retention_ms,
       case when b.session_id is null then 0 else 1 end, case when b.session_id is null then 0 else 1 end,
-      coalesce(b.max_attempts, 10), coalesce(b.priority, 0),
+      coalesce(b.max_attempts, 10), coalesce(b.priority, 0), coalesce(b.hold_if_lost, false),
       case
         when b.session_id is not null then 'running'
         when due.at > now() then 'scheduled'
@@ -218,6 +218,16 @@ begin
   return value;
 end $$;
 
+-- Whether a job is held when its worker is lost, or null if it does not say.
+create function drover.checked_on_lost(value text) returns boolean
+language plpgsql immutable as $$
+begin
+  if value not in ('rerun', 'hold') then
+    raise exception 'drover: onLost: expected rerun or hold, got %', left(value, 200) using errcode = 'invalid_parameter_value';
+  end if;
+  return value = 'hold';
+end $$;
+
 -- The moment in a UUIDv7; -infinity for any other UUID.
 create function drover.id_time(id uuid) returns timestamptz
 language sql immutable as $$
@@ -245,7 +255,7 @@ $$;
 create function drover.checked_job(job json) returns json
 language plpgsql volatile as $$
 declare
-  known constant text[] := '{id,type,payload,queue,priority,maxAttempts,backoff,timeout,retention,tags,delay,runAt,expiresAt}';
+  known constant text[] := '{id,type,payload,queue,priority,maxAttempts,backoff,timeout,retention,tags,onLost,delay,runAt,expiresAt}';
   surplus text;
   id uuid;
   payload text;
@@ -293,6 +303,7 @@ begin
     'run_at', drover.checked_time('runAt', job->>'runAt'),
     'expires_at', drover.checked_time('expiresAt', job->>'expiresAt'),
     'tags', drover.checked_tags(job->'tags'),
+    'hold_if_lost', drover.checked_on_lost(job->>'onLost'),
     'payload', payload
   );
 end $$;

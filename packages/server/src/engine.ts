@@ -1,5 +1,5 @@
 /** What the HTTP API asks of the job engine; `createEngine` in engine-assembly puts it together. */
-import type { Enqueued, JobState, NewJob } from '@drover/protocol';
+import type { Enqueued, JobState, NewJob, Pause } from '@drover/protocol';
 
 export type HealthCheck = { check: string; status: 'okay' | 'error'; message?: string };
 
@@ -10,5 +10,13 @@ export type Engine = {
   retry(id: string): Promise<'done' | 'not_found' | { wrongState: JobState }>;
   /** Resolves when the job has finished, the time is over or the signal aborts. */
   waitForFinish(id: string, ms: number, signal: AbortSignal): Promise<void>;
+  /** Ends an unknown job as failed. */
+  fail(id: string, reason: string): Promise<'done' | 'not_found' | { wrongState: JobState }>;
+  /** Nobody starts jobs of this scope any more once it resolves, but for what other servers have just granted. */
+  pause(scope: Pause['scope'], name: string, by: string, note: string | undefined): Promise<Pause>;
+  /** Gives whether it was paused. */
+  resume(scope: Pause['scope'], name: string): Promise<boolean>;
+  /** Gives whether there is such a worker. */
+  setWorkerPaused(sessionId: string, paused: boolean): Promise<boolean>;
   health(): HealthCheck[];
 };

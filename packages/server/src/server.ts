@@ -14,7 +14,9 @@ import { connectDatabase } from './db/database.js';
 import { tellToStop } from './dispatch/cancellations.js';
 import { createDispatcher } from './dispatch/dispatcher.js';
 import { createIntake } from './dispatch/intake.js';
+import { setPaused } from './dispatch/leases.js';
 import { createOutcomes } from './dispatch/outcomes.js';
+import { createPauses, setWorkerPaused } from './dispatch/pauses.js';
 import { createProgressWriter } from './dispatch/progress.js';
 import { createWorkerStream } from './dispatch/stream.js';
 import { createWaiters } from './dispatch/waiters.js';
@@ -25,6 +27,7 @@ import { createDuties } from './housekeeping/duties.js';
 import { leaveCluster, type ServerIdentity, sayPresence } from './housekeeping/presence.js';
 import { cancelJobs, jobState } from './lifecycle/cancel.js';
 import { retryJob } from './lifecycle/retry.js';
+import { failUnknownJob } from './lifecycle/settle.js';
 import { VERSION } from './version.js';
 
 export type DroverServer = {
@@ -49,17 +52,23 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
     url: config.databaseUrl,
     poolSize: config.poolSize,
     onError: (error) => logger.warn({ err: error }, 'a database connection failed'),
+    onMove: (url) => logger.warn({ host: new URL(url).host }, 'using another database host'),
   });
 
   const waiters = createWaiters({ db: db.reads, logger });
-  const dispatcher = createDispatcher({ db: db.control, logger, pollMs: config.pollMs });
-  const duties = createDuties({ ...config, db, identity, dispatcher, logger, onFinished: waiters.finished });
+  const pauses = createPauses(db.control);
+  const dispatcher = createDispatcher({ db: db.control, logger, pollMs: config.pollMs, isPaused: pauses.isPaused });
+  const duties = createDuties({ ...config, db, identity, dispatcher, pauses, logger, onFinished: waiters.finished });
   const wakeups = createWakeups({
-    url: config.databaseUrl,
+    url: db.url,
     db: db.bulk,
     serverId: id,
     logger,
-    onHint: (hint) => (hint === 'ready' ? dispatcher.wake() : duties.lookForCancels()),
+    onHint(hint) {
+      if (hint === 'ready') dispatcher.wake();
+      else if (hint === 'cancel') duties.lookForCancels();
+      else duties.lookForPauses();
+    },
     othersAlive: duties.othersAlive,
   });
   const tellReady = () => wakeups.tellOthers('ready');
@@ -127,6 +136,31 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
       dispatcher.wake();
       tellReady();
       return 'done';
+    },
+    async fail(jobId, reason) {
+      if (!(await failUnknownJob(db.bulk, id, jobId, reason))) return wrongStateOf(jobId);
+      waiters.finished([jobId]);
+      return 'done';
+    },
+    async pause(scope, name, by, note) {
+      const paused = await pauses.pause(scope, name, by, note);
+      await pauses.refresh(dispatcher);
+      wakeups.tellOthers('pause');
+      return paused;
+    },
+    async resume(scope, name) {
+      const resumed = await pauses.resume(scope, name);
+      await pauses.refresh(dispatcher);
+      wakeups.tellOthers('pause');
+      return resumed;
+    },
+    async setWorkerPaused(sessionId, paused) {
+      const found = await setWorkerPaused(db.control, sessionId, paused);
+      const session = dispatcher.sessions.get(sessionId);
+      // a worker of another server learns of it with the next renewal of its lease
+      if (found && session) setPaused(session, paused);
+      if (found && !paused) dispatcher.wake();
+      return found;
     },
     health() {
       const sinceBeat = duties.lastBeatAt === undefined ? undefined : performance.now() - duties.lastBeatAt;

@@ -66,9 +66,9 @@ export function createHttpServer({ engine, db, config, logger, serverId }: HttpS
   const hotCounts = createHotCounts(db.reads);
   const handlers: RouteHandlers = {
     ...jobHandlers({ engine, db: db.reads, config }),
-    ...queueHandlers({ db: db.reads, hotCounts }),
+    ...queueHandlers({ db: db.reads, engine, hotCounts }),
     ...statsHandlers({ db: db.reads, hotCounts, beatMs: config.beatMs }),
-    ...workerHandlers({ db: db.reads, beatMs: config.beatMs }),
+    ...workerHandlers({ db: db.reads, engine, beatMs: config.beatMs }),
     ...healthHandlers({ db: db.control, engine }),
     openApi: () => openApiDocument(),
   };
@@ -147,6 +147,9 @@ export function createHttpServer({ engine, db, config, logger, serverId }: HttpS
           params: route.params && parseWith(route.params, request.params),
           query: querySchema && parseWith(querySchema, request.query),
           body: readBody(request.body),
+          get by() {
+            return nameOf(request);
+          },
           gone: () => goneSignal(reply),
           setStatus: (status: number) => reply.code(status),
         };
@@ -165,6 +168,10 @@ export function createHttpServer({ engine, db, config, logger, serverId }: HttpS
     if (reply.sent) return;
     if (closing) reply.header('connection', 'close');
     reply.code(known.status).headers(errorHeaders(known)).type(JSON_TYPE).send(JSON.stringify(known.toBody()));
+  }
+
+  function nameOf(request: FastifyRequest): string {
+    return authenticator.authenticate(request.headers.authorization)?.name ?? 'anyone';
   }
 
   function goneSignal(reply: FastifyReply): AbortSignal {

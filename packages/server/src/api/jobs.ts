@@ -1,5 +1,5 @@
 /** The routes under /jobs. */
-import { DroverError, isFinished, type JobState, type JobVerb, LIMITS, statesBefore } from '@drover/protocol';
+import { DroverError, isFinished, type JobState, LIMITS, statesBefore } from '@drover/protocol';
 import type { ServerConfig } from '../config/server-config.js';
 import type { Runner } from '../db/database.js';
 import type { Engine } from '../engine.js';
@@ -12,7 +12,7 @@ type JobsDeps = { engine: Engine; db: Runner; config: Pick<ServerConfig, 'payloa
 
 type JobRoutes = Pick<
   RouteHandlers,
-  'enqueueJob' | 'enqueueJobs' | 'listJobs' | 'getJob' | 'cancelJob' | 'retryJob' | 'jobResult'
+  'enqueueJob' | 'enqueueJobs' | 'listJobs' | 'getJob' | 'cancelJob' | 'retryJob' | 'failJob' | 'jobResult'
 >;
 
 export function jobHandlers({ engine, db, config }: JobsDeps): JobRoutes {
@@ -49,6 +49,13 @@ export function jobHandlers({ engine, db, config }: JobsDeps): JobRoutes {
       return found(await findJob(db, params.id), params.id);
     },
 
+    async failJob({ params, by, body }) {
+      const outcome = await engine.fail(params.id, body?.reason ?? `failed by ${by}`);
+      if (outcome === 'not_found') throw notFound(params.id);
+      if (outcome !== 'done') throw wrongState('fail', params.id, outcome.wrongState);
+      return found(await findJob(db, params.id), params.id);
+    },
+
     async jobResult({ params: { id }, query, gone }) {
       const waitMs = Math.min(query.wait ?? 0, LIMITS.resultWaitMs);
       let outcome = found(await findOutcome(db, id), id);
@@ -71,9 +78,15 @@ function notFound(id: string): DroverError {
   return new DroverError('job_not_found', `there is no job ${id}, or its history has been pruned`, { id });
 }
 
-function wrongState(verb: JobVerb & ('cancel' | 'retry'), id: string, state: JobState): DroverError {
-  const allowed = verb === 'cancel' ? [...statesBefore('cancel'), ...statesBefore('stop')] : statesBefore('retry');
-  const expected = [...new Set(allowed)];
+/** From which states each request is possible. */
+const ALLOWED = {
+  cancel: [...new Set([...statesBefore('cancel'), ...statesBefore('stop')])],
+  retry: statesBefore('retry'),
+  fail: ['unknown'],
+} as const satisfies Record<string, readonly (JobState | 'new')[]>;
+
+function wrongState(verb: keyof typeof ALLOWED, id: string, state: JobState): DroverError {
+  const expected = ALLOWED[verb];
   const message = `cannot ${verb} job ${id}: it is ${state}, expected ${expected.join(', ')}`;
   return new DroverError('wrong_state', message, { id, state, expected });
 }

@@ -6,10 +6,14 @@
  *
  * Every statement has a deadline. Past it the connection is destroyed, never cancelled: a cancelled
  * synchronous commit would answer "done" without being so. What then became of the statement is unknown,
- * and the error says that (`DatabaseError.unknown`); all our writes may be repeated.
+ * and the error says that (`DatabaseError.kind`); all our writes may be repeated.
+ *
+ * With several hosts in the connection string, the pools belong to the one that was chosen (choose-host); a
+ * failure makes us choose again, and a change of host throws the old connections away.
  */
 import pg from 'pg';
-import { DatabaseError, toDatabaseError } from './database-error.js';
+import { bestOf, type Candidate, findWritable, splitHosts } from './choose-host.js';
+import { DatabaseError, isPassing, toDatabaseError } from './database-error.js';
 import type { Statement } from './statement.js';
 
 export type Runner = {
@@ -23,6 +27,8 @@ export type Database = {
   readonly control: Runner;
   readonly bulk: Runner;
   readonly reads: Runner;
+  /** The connection string of the host in use. */
+  url(): string;
   close(): Promise<void>;
 };
 
@@ -32,6 +38,8 @@ export type DatabaseOptions = {
   /** Milliseconds a statement of control and bulk may take before its connection is given up. */
   deadlineMs?: number;
   onError?: (error: Error) => void;
+  /** The pools have moved to another host. */
+  onMove?: (url: string) => void;
 };
 
 const CONNECT_TIMEOUT_MS = 5000;
@@ -50,56 +58,83 @@ const READ_SETTINGS = `${SESSION_SETTINGS}; set statement_timeout = ${READ_TIMEO
 /** Texts instead of parsed values: the hot path passes JSON on without reading it. */
 const TEXT_ONLY = { getTypeParser: () => (value: string) => value };
 
+/** What PostgreSQL says, as a mere warning, when a commit is answered without having reached its standby. */
+const NOT_REPLICATED = /synchronous replication/i;
+
+type Query = pg.QueryConfig | pg.QueryArrayConfig;
+
 export function connectDatabase(options: DatabaseOptions): Database {
+  const hosts = splitHosts(options.url);
   const deadlineMs = options.deadlineMs ?? DEFAULT_DEADLINE_MS;
-  const control = createRunner(options, HOT_PATH_SETTINGS, deadlineMs);
-  const bulk = createRunner(options, HOT_PATH_SETTINGS, deadlineMs);
-  const reads = createRunner(options, READ_SETTINGS, READ_TIMEOUT_MS + CONNECT_TIMEOUT_MS);
+  let chosen: Candidate | undefined;
+  let choosing: Promise<void> | undefined;
+  let url = hosts[0] as string;
+  const runners = [
+    createRunner(options, HOT_PATH_SETTINGS, deadlineMs, ready, failed),
+    createRunner(options, HOT_PATH_SETTINGS, deadlineMs, ready, failed),
+    createRunner(options, READ_SETTINGS, READ_TIMEOUT_MS + CONNECT_TIMEOUT_MS, ready, failed),
+  ] as const;
+  const [control, bulk, reads] = runners;
+
+  async function choose(): Promise<void> {
+    const best = bestOf(await findWritable(hosts), chosen);
+    if (!best) throw new DatabaseError('unavailable', `none of the ${hosts.length} database hosts is writable and up to date`);
+    const moved = chosen?.url !== best.url;
+    chosen = best;
+    if (!moved) return;
+    url = best.url;
+    for (const runner of runners) runner.moveTo(url);
+    options.onMove?.(url);
+  }
+
+  /** With one host there is nothing to choose. */
+  function ready(): Promise<void> | undefined {
+    if (hosts.length === 1 || chosen) return choosing;
+    choosing ??= choose().finally(() => {
+      choosing = undefined;
+    });
+    return choosing;
+  }
+
+  function failed(error: unknown): void {
+    if (hosts.length === 1 || choosing || !isPassing(error)) return;
+    choosing = choose()
+      .catch((reason: Error) => options.onError?.(reason))
+      .finally(() => {
+        choosing = undefined;
+      });
+  }
+
   return {
     control,
     bulk,
     reads,
+    url: () => url,
     async close() {
-      await Promise.all([control.end(), bulk.end(), reads.end()]);
+      await Promise.all(runners.map((runner) => runner.end()));
     },
   };
 }
+
+type OwnedRunner = Runner & { moveTo(url: string): void; end(): Promise<void> };
 
 function createRunner(
   options: DatabaseOptions,
   settings: string,
   deadlineMs: number,
-): Runner & { end(): Promise<void> } {
-  const pool = new pg.Pool({
-    connectionString: options.url,
-    max: options.poolSize,
-    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-    idleTimeoutMillis: 60_000,
-    keepAlive: true,
-    application_name: 'drover',
-  });
-  pool.on('connect', (client) => {
-    client.query(settings).catch((error: Error) => options.onError?.(error));
-  });
-  pool.on('error', (error) => options.onError?.(error));
+  ready: () => Promise<void> | undefined,
+  failed: (error: unknown) => void,
+): OwnedRunner {
+  let pool = createPool(options, settings, splitHosts(options.url)[0] as string);
 
-  async function execute(query: pg.QueryConfig | pg.QueryArrayConfig) {
-    const client = await pool.connect().catch((error: Error) => {
-      throw toDatabaseError(error, 'not sent');
-    });
-    let failure: Error | undefined;
-    const deadline = setTimeout(() => {
-      failure = new DatabaseError('unknown', `no answer within ${deadlineMs} ms`);
-      destroySocket(client);
-    }, deadlineMs);
+  async function execute(query: Query) {
     try {
-      return await client.query(query);
+      const choosing = ready();
+      if (choosing) await choosing;
+      return await executeOn(pool, query, deadlineMs);
     } catch (error) {
-      failure ??= toDatabaseError(error as Error, 'sent');
-      throw failure;
-    } finally {
-      clearTimeout(deadline);
-      client.release(failure instanceof DatabaseError && failure.kind === 'unknown' ? failure : undefined);
+      failed(error);
+      throw error;
     }
   }
 
@@ -113,8 +148,56 @@ function createRunner(
       const { rows } = await execute(query);
       return rows as (string | null)[][];
     },
+    moveTo(url) {
+      const left = pool;
+      pool = createPool(options, settings, url);
+      left.end().catch((error: Error) => options.onError?.(error));
+    },
     end: () => pool.end(),
   };
+}
+
+function createPool(options: DatabaseOptions, settings: string, url: string): pg.Pool {
+  const pool = new pg.Pool({
+    connectionString: url,
+    max: options.poolSize,
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    idleTimeoutMillis: 60_000,
+    keepAlive: true,
+    application_name: 'drover',
+  });
+  pool.on('connect', (client) => {
+    client.query(settings).catch((error: Error) => options.onError?.(error));
+  });
+  pool.on('error', (error) => options.onError?.(error));
+  return pool;
+}
+
+async function executeOn(pool: pg.Pool, query: Query, deadlineMs: number) {
+  const client = await pool.connect().catch((error: Error) => {
+    throw toDatabaseError(error, 'not sent');
+  });
+  let failure: Error | undefined;
+  const deadline = setTimeout(() => {
+    failure = new DatabaseError('unknown', `no answer within ${deadlineMs} ms`);
+    destroySocket(client);
+  }, deadlineMs);
+  const onNotice = ({ message }: { message?: string | undefined }) => {
+    if (message && NOT_REPLICATED.test(message)) failure = new DatabaseError('unknown', message);
+  };
+  client.on('notice', onNotice);
+  try {
+    const result = await client.query(query);
+    if (failure) throw failure;
+    return result;
+  } catch (error) {
+    failure ??= toDatabaseError(error as Error, 'sent');
+    throw failure;
+  } finally {
+    clearTimeout(deadline);
+    client.off('notice', onNotice);
+    client.release(failure instanceof DatabaseError && failure.kind !== 'refused' ? failure : undefined);
+  }
 }
 
 /** A half-open connection answers nothing, not even a close; only its socket can be ended. */

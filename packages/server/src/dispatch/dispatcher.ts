@@ -11,6 +11,7 @@
  */
 import type { Logger } from 'pino';
 import type { Runner } from '../db/database.js';
+import { failpoint } from '../failpoint.js';
 import { groupBy } from '../group-by.js';
 import { type ClaimedJob, claimJobs } from '../lifecycle/claim.js';
 import { releaseJobs } from '../lifecycle/release.js';
@@ -41,7 +42,15 @@ export type Dispatcher = {
 const CLAIM_LIMIT = 1000;
 const RETRY_AFTER_ERROR_MS = 500;
 
-export function createDispatcher(deps: { db: Runner; logger: Logger; pollMs: number }): Dispatcher {
+type DispatcherDeps = {
+  db: Runner;
+  logger: Logger;
+  pollMs: number;
+  /** Whether jobs of this lane wait because somebody paused it, as far as this server knows. */
+  isPaused(queue: string, type: string): boolean;
+};
+
+export function createDispatcher(deps: DispatcherDeps): Dispatcher {
   const { db, logger, pollMs } = deps;
   const sessions = new Map<string, Session>();
   const doubtful = new Set<Session>();
@@ -94,6 +103,7 @@ export function createDispatcher(deps: { db: Runner; logger: Logger; pollMs: num
     let claimed: ClaimedJob[];
     try {
       claimed = await claimJobs(db, groups);
+      failpoint('claim.committed');
     } catch (error) {
       for (const session of involved.values()) doubtful.add(session);
       drained.clear();
@@ -107,6 +117,7 @@ export function createDispatcher(deps: { db: Runner; logger: Logger; pollMs: num
       drained.delete(session.groupKey);
       send(session, jobs);
     }
+    failpoint('claim.sent');
     wanted = true;
   }
 
@@ -167,10 +178,12 @@ export function createDispatcher(deps: { db: Runner; logger: Logger; pollMs: num
     reserve(queue, type) {
       let best: Session | undefined;
       let bestFree = 0;
+      const paused = deps.isPaused(queue, type);
       for (const session of sessions.values()) {
         const free = freeSlots(session);
         // only where nothing is known to wait, or the new job would overtake
         if (free <= bestFree || !drained.has(session.groupKey) || !suits(session, queue, type)) continue;
+        if (paused && !session.ignoresPause) continue;
         best = session;
         bestFree = free;
       }
@@ -195,8 +208,8 @@ export function createDispatcher(deps: { db: Runner; logger: Logger; pollMs: num
   return dispatcher;
 }
 
-function pick({ id, groupKey, types, queues }: Session) {
-  return { id, groupKey, types, queues };
+function pick({ id, groupKey, types, queues, ignoresPause }: Session) {
+  return { id, groupKey, types, queues, ignoresPause };
 }
 
 function pause(ms: number): Promise<void> {

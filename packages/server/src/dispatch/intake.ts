@@ -9,6 +9,7 @@ import { DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE, DroverError, type Enqueued, type N
 import type { Logger } from 'pino';
 import type { Runner } from '../db/database.js';
 import { DatabaseError, isPassing } from '../db/database-error.js';
+import { failpoint } from '../failpoint.js';
 import { createGatherer } from '../gather.js';
 import { insertRows, type JobToInsert, toRow } from '../lifecycle/enqueue.js';
 import type { Dispatcher } from './dispatcher.js';
@@ -96,7 +97,10 @@ export function createIntake(deps: IntakeDeps): Intake {
     const ids = prepared.map(({ job }) => job.id);
     for (let tried = 1, pauseMs = FIRST_PAUSE_MS; ; tried++, pauseMs *= 3) {
       try {
-        return await insertRows(db, rows, ids);
+        failpoint('insert.before');
+        const duplicates = await insertRows(db, rows, ids);
+        failpoint('insert.committed');
+        return duplicates;
       } catch (error) {
         if (!isPassing(error) || tried === TRIES) throw error;
         logger.warn({ err: error, jobs: rows.length }, 'jobs could not be inserted, trying again');
@@ -166,7 +170,7 @@ export function createIntake(deps: IntakeDeps): Intake {
 /** The assignment of a job that was granted with its insert: first attempt, first fence. */
 function firstAssignment(job: JobToInsert, payloadText: string): string {
   const backoff = job.backoff ? JSON.stringify(job.backoff) : 'null';
-  return `{"id":"${job.id}","fence":1,"type":"${job.type}","queue":"${job.queue ?? DEFAULT_QUEUE}","attempt":1,"maxAttempts":${job.maxAttempts ?? DEFAULT_MAX_ATTEMPTS},"timeoutMs":${job.timeout ?? null},"backoff":${backoff},"payload":${payloadText}}`;
+  return `{"id":"${job.id}","fence":1,"type":"${job.type}","queue":"${job.queue ?? DEFAULT_QUEUE}","attempt":1,"maxAttempts":${job.maxAttempts ?? DEFAULT_MAX_ATTEMPTS},"timeoutMs":${job.timeout ?? null},"backoff":${backoff},"onLost":"${job.onLost ?? 'rerun'}","payload":${payloadText}}`;
 }
 
 function asDroverError(error: unknown): Error {

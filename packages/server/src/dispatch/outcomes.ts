@@ -10,10 +10,12 @@ import type { Grant, Outcome } from '@drover/protocol';
 import type { Logger } from 'pino';
 import type { Runner } from '../db/database.js';
 import { isPassing } from '../db/database-error.js';
+import { failpoint } from '../failpoint.js';
 import { createGatherer } from '../gather.js';
 import { groupBy } from '../group-by.js';
 import { completeJobs, completeJobsWithChildren } from '../lifecycle/complete.js';
 import { failJobs } from '../lifecycle/fail.js';
+import { loseGrants } from '../lifecycle/lose.js';
 import { releaseJobs } from '../lifecycle/release.js';
 import { snoozeJobs } from '../lifecycle/snooze.js';
 import { stopJobs } from '../lifecycle/stop.js';
@@ -45,6 +47,7 @@ export function createOutcomes(deps: OutcomesDeps): Outcomes {
 
   /** Writes one batch and gives the ids that changed, or null for all of them. */
   async function write(items: Outcome[]): Promise<Set<string> | null> {
+    failpoint('outcomes.before');
     const byKind = groupBy(items, kindOf);
     const succeeded = byKind.get('succeeded') ?? [];
     if (succeeded.length === items.length) {
@@ -94,6 +97,13 @@ export function createOutcomes(deps: OutcomesDeps): Outcomes {
       note(ids);
       deps.onFinished(ids);
     }
+    const lost = byKind.get('lost') as Grant[] | undefined;
+    if (lost) {
+      const answer = await loseGrants(db, serverId, lost);
+      note(answer.changed);
+      deps.onFinished(answer.failed);
+      deps.onQueued(0);
+    }
     const released = byKind.get('released') as Grant[] | undefined;
     if (released) {
       note(
@@ -112,6 +122,7 @@ export function createOutcomes(deps: OutcomesDeps): Outcomes {
     for (;;) {
       try {
         const changed = await write(items);
+        failpoint('outcomes.committed');
         return new Set(changed ? items.filter((item) => !changed.has(item.id)).map((item) => item.id) : []);
       } catch (error) {
         if (!isPassing(error)) return isolate(items, error as Error);

@@ -4,13 +4,32 @@ import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 
 const open = sql('session_open')`
-insert into drover.session (id, server_id, name, host, pid, sdk, types, queues, slots, expires_at)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, now() + $10::double precision * interval '1 millisecond')
+insert into drover.session (id, server_id, name, host, pid, sdk, types, queues, slots, ignores_pause, expires_at)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, now() + $11::double precision * interval '1 millisecond')
 on conflict (id) do update
 set server_id = excluded.server_id, types = excluded.types, queues = excluded.queues, slots = excluded.slots,
-  beat_at = now(), expires_at = excluded.expires_at, missed_beats = 0, draining = false,
+  ignores_pause = excluded.ignores_pause, beat_at = now(), expires_at = excluded.expires_at, missed_beats = 0,
+  draining = false,
   -- a worker that was given up for dead and comes back is alive; its jobs are not its own any more
-  ended_at = null, ending = null`;
+  ended_at = null, ending = null
+returning paused`;
+
+/**
+ * A process that died is followed by one with the same journal: what the journal names goes over to it. The
+ * host must be the same, so a worker cannot take what was never in its folder by naming a stranger's session.
+ */
+const inherit = sql('session_inherit')`
+with previous as (
+  update drover.session
+  set ended_at = coalesce(ended_at, now()), ending = coalesce(ending, 'dead'), server_id = null, running = 0,
+    last_error = coalesce(last_error, 'its process ended and was followed by another')
+  where id = any($2::uuid[]) and id <> $1 and host = $3
+  returning id
+)
+update drover.job j
+set session_id = $1
+from json_to_recordset($4) as g(id uuid, fence int), previous p
+where j.id = g.id and j.fence = g.fence and j.session_id = p.id and j.state in ('running', 'unknown')`;
 
 const held = sql('session_held')`
 select id::text as id, fence
@@ -26,10 +45,10 @@ update drover.session s
 set beat_at = case when b.heard then now() else s.beat_at end,
   expires_at = case when b.heard then now() + $3::double precision * interval '1 millisecond' else s.expires_at end,
   missed_beats = case when b.heard then 0 else s.missed_beats + 1 end,
-  running = b.running, draining = b.draining
-from json_to_recordset($1) as b(id uuid, heard boolean, running int, draining boolean)
+  running = b.running, draining = b.draining, last_error = coalesce(b.trouble, s.last_error)
+from json_to_recordset($1) as b(id uuid, heard boolean, running int, draining boolean, trouble text)
 where s.id = b.id and s.server_id = $2 and s.ended_at is null
-returning s.id::text as id`;
+returning s.id::text as id, s.paused`;
 
 const end = sql('session_end')`
 with ended as (
@@ -48,25 +67,41 @@ update drover.session
 set server_id = null, last_error = $3
 where id = $1 and server_id = $2 and ended_at is null`;
 
-/** Registers a worker or takes it over from another server, and gives every grant that is its own. */
-export async function openSession(db: Runner, serverId: string, hello: Hello, leaseMs: number): Promise<Grant[]> {
-  const { sessionId, name, host, pid, sdk, types, queues, slots, holds } = hello;
-  await db.run(open, [sessionId, serverId, name, host, pid, sdk, types, queues ?? null, slots, leaseMs]);
+export type OpenedSession = {
+  /** Every grant that is the worker's own. */
+  held: Grant[];
+  paused: boolean;
+};
+
+/** Registers a worker or takes it over from another server. */
+export async function openSession(
+  db: Runner,
+  serverId: string,
+  hello: Hello,
+  leaseMs: number,
+): Promise<OpenedSession> {
+  const { sessionId, name, host, pid, sdk, types, queues, slots, holds, previousSessions } = hello;
+  const identity = [sessionId, serverId, name, host, pid, sdk, types, queues ?? null, slots];
+  const [row] = await db.run<{ paused: boolean }>(open, [...identity, hello.ignorePause ?? false, leaseMs]);
+  if (previousSessions?.length) {
+    await db.run(inherit, [sessionId, previousSessions, host, JSON.stringify(holds)]);
+  }
   // in a statement of its own: what was granted or lost until the take-over must be seen
-  return db.run<Grant>(held, [sessionId, holds.map((grant) => grant.id)]);
+  const grants = await db.run<Grant>(held, [sessionId, holds.map((grant) => grant.id)]);
+  return { held: grants, paused: row?.paused ?? false };
 }
 
-export type Beat = { id: string; heard: boolean; running: number; draining: boolean };
+export type Beat = { id: string; heard: boolean; running: number; draining: boolean; trouble: string | undefined };
 
-/** Renews the leases of the sessions that were heard of. Gives the ids that are still this server's. */
+/** Renews the leases of the sessions that were heard of. Gives those that are still this server's, and if paused. */
 export async function renewSessions(
   db: Runner,
   serverId: string,
   beats: Beat[],
   leaseMs: number,
-): Promise<Set<string>> {
-  const rows = await db.run<{ id: string }>(renew, [JSON.stringify(beats), serverId, leaseMs]);
-  return new Set(rows.map((row) => row.id));
+): Promise<Map<string, { paused: boolean }>> {
+  const rows = await db.run<{ id: string; paused: boolean }>(renew, [JSON.stringify(beats), serverId, leaseMs]);
+  return new Map(rows.map((row) => [row.id, row]));
 }
 
 /** The worker leaves for good. Gives what it still holds, which is to be released. */

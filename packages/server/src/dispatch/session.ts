@@ -11,6 +11,7 @@ export type Session = {
   /** Null: every queue. */
   readonly queues: readonly string[] | null;
   readonly slots: number;
+  readonly ignoresPause: boolean;
   /** Workers that take the same types from the same queues have the same key. */
   readonly groupKey: string;
   /** Every grant the worker has been sent and no outcome of has been acknowledged: id → fence. */
@@ -23,16 +24,29 @@ export type Session = {
   /** Places promised to a claim or an insert that is under way. */
   reserved: number;
   draining: boolean;
+  /** By a user; see ignoresPause. */
+  paused: boolean;
+  /** It has missed beats, or hears nothing of what it is sent: it gets no new work until that is over. */
+  suspected: boolean;
+  /** The last beat that came, the last that was answered after a renewal, and when the last came. */
+  beat: number;
+  confirmedBeat: number;
+  lastBeatAt: number;
+  /** Assignments that the worker's own count says it has taken in, and since when that lags behind `sent`. */
+  received: number;
+  laggingSince: number | undefined;
+  /** What the worker itself complains of. */
+  trouble: string | undefined;
   /** The connection is gone; nothing may be sent. */
   closed: boolean;
-  lastHeardAt: number;
   send(frame: string): void;
   /** Closes the connection; the worker will come back. */
   disconnect(reason: string): void;
 };
 
 export function freeSlots(session: Session): number {
-  if (session.closed || session.draining) return 0;
+  if (session.closed || session.draining || session.suspected) return 0;
+  if (session.paused && !session.ignoresPause) return 0;
   return Math.max(0, session.window - session.sent - session.reserved);
 }
 
@@ -40,8 +54,8 @@ export function suits(session: Session, queue: string, type: string): boolean {
   return session.types.includes(type) && (session.queues === null || session.queues.includes(queue));
 }
 
-export function groupKeyOf(types: readonly string[], queues: readonly string[] | null): string {
-  return JSON.stringify([[...types].sort(), queues === null ? null : [...queues].sort()]);
+export function groupKeyOf(types: readonly string[], queues: readonly string[] | null, ignoresPause: boolean): string {
+  return JSON.stringify([[...types].sort(), queues === null ? null : [...queues].sort(), ignoresPause]);
 }
 
 export type GrantedJob = Grant & { assignment: string };

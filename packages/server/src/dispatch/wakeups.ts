@@ -1,5 +1,5 @@
 /**
- * Hints between servers, by NOTIFY: "jobs are ready", "look for cancels". Nothing depends on them: every
+ * Hints between servers, by NOTIFY: "jobs are ready", "look for cancels", "look for pauses". Nothing depends on them: every
  * server polls as well. They are coalesced to one in HINT_PAUSE_MS and sent only while other servers are
  * known, because notifying commits queue up behind each other (7.8k → 2.4k commits/s, measured).
  */
@@ -8,7 +8,7 @@ import type { Logger } from 'pino';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 
-export type Hint = 'ready' | 'cancel';
+export type Hint = 'ready' | 'cancel' | 'pause';
 
 export type Wakeups = {
   start(): void;
@@ -17,7 +17,8 @@ export type Wakeups = {
 };
 
 type WakeupsDeps = {
-  url: string;
+  /** The connection string of the host in use. */
+  url(): string;
   db: Runner;
   serverId: string;
   logger: Logger;
@@ -49,7 +50,7 @@ export function createWakeups(deps: WakeupsDeps): Wakeups {
   /** A connection of its own that does nothing else: a busy listener would hold up every notifying commit. */
   function listen(): void {
     const client = new pg.Client({
-      connectionString: deps.url,
+      connectionString: deps.url(),
       application_name: 'drover hints',
       keepAlive: true,
       connectionTimeoutMillis: 5000,

@@ -11,6 +11,8 @@ import type { Logger } from 'pino';
 import type { Runner } from '../db/database.js';
 import { releaseJobs } from '../lifecycle/release.js';
 import type { Dispatcher } from './dispatcher.js';
+import { failpoint } from '../failpoint.js';
+import { noteBeat } from './leases.js';
 import { limitOutcome } from './limit-outcome.js';
 import type { Outcomes } from './outcomes.js';
 import type { ProgressWriter } from './progress.js';
@@ -60,7 +62,8 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
       throw new DroverError('not_acceptable', `version: this server speaks ${STREAM_VERSION}, got ${hello.version}`);
     }
     dispatcher.sessions.get(hello.sessionId)?.disconnect('the worker has a newer connection');
-    const held = await openSession(db, serverId, hello, deps.leaseMs);
+    const { held, paused } = await openSession(db, serverId, hello, deps.leaseMs);
+    failpoint('session.opened');
     if (gone) return;
     const known = new Map(hello.holds.map(({ id, fence }) => [id, fence]));
     const own = held.filter(({ id, fence }) => known.get(id) === fence);
@@ -68,7 +71,7 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
     const undelivered = held.filter(({ id, fence }) => known.get(id) !== fence);
     if (undelivered.length > 0) await releaseJobs(db, undelivered);
     if (gone) return;
-    session = createSession(hello, own);
+    session = createSession(hello, own, paused);
     const stillOwn = session.grants;
     const dropped = hello.holds.filter(({ id }) => !stillOwn.has(id));
     const { serverId: id, beatMs, leaseMs } = deps;
@@ -90,7 +93,7 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
     dispatcher.wake();
   }
 
-  function createSession(hello: Hello, own: Grant[]): Session {
+  function createSession(hello: Hello, own: Grant[], paused: boolean): Session {
     const queues = hello.queues ?? null;
     const created: Session = {
       id: hello.sessionId,
@@ -98,15 +101,23 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
       types: hello.types,
       queues,
       slots: hello.slots,
-      groupKey: groupKeyOf(hello.types, queues),
+      ignoresPause: hello.ignorePause ?? false,
+      groupKey: groupKeyOf(hello.types, queues, hello.ignorePause ?? false),
       grants: new Map(own.map(({ id, fence }) => [id, fence])),
       arriving: new Set(),
       window: hello.window,
       sent: 0,
       reserved: 0,
       draining: false,
+      paused,
+      suspected: false,
+      beat: 0,
+      confirmedBeat: 0,
+      lastBeatAt: performance.now(),
+      received: 0,
+      laggingSince: undefined,
+      trouble: undefined,
       closed: false,
-      lastHeardAt: performance.now(),
       send: (frame) => wire.send(frame),
       disconnect(reason) {
         created.closed = true;
@@ -136,7 +147,8 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
           .catch((error: Error) => logger.warn({ err: error }, 'progress could not be written'));
         return;
       case 'beat':
-        wire.send(JSON.stringify({ kind: 'beat', beat: message.beat, servers: deps.servers() }));
+        // answered when the lease is renewed
+        noteBeat(current, message.beat, message.received, message.trouble);
         return;
       case 'drain':
         current.draining = true;
@@ -184,7 +196,6 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
       try {
         const message = readFrame(text);
         if (session) {
-          session.lastHeardAt = performance.now();
           handle(session, message);
         } else if (message.kind === 'hello' && !opening) {
           opening = true;

@@ -6,14 +6,19 @@ import type { Logger } from 'pino';
 import type { Database } from '../db/database.js';
 import { passOnCancels } from '../dispatch/cancellations.js';
 import type { Dispatcher } from '../dispatch/dispatcher.js';
+import { createLeases } from '../dispatch/leases.js';
+import type { Pauses } from '../dispatch/pauses.js';
+import { askSurplusToMove } from '../dispatch/rebalance.js';
 import { releaseUnknownGrants } from '../dispatch/reconcile.js';
-import { renewSessions } from '../dispatch/session-store.js';
+import { failpoint } from '../failpoint.js';
 import { cancelReturnedJobs } from '../lifecycle/cancel.js';
 import { expireJobs } from '../lifecycle/expire.js';
 import { loseExpiredSessions } from '../lifecycle/lose.js';
 import { ensurePartitions, pruneHistory } from '../lifecycle/prune.js';
+import { movePulse } from './beacon.js';
 import { createPeriodic, type Periodic } from './periodic.js';
 import { aliveServers, type ServerIdentity, sayPresence } from './presence.js';
+import { countRepairs, reconcile } from './reconciler.js';
 
 export type Duties = {
   start(): void;
@@ -21,8 +26,10 @@ export type Duties = {
   /** Addresses of the live servers, this one first. */
   servers(): string[];
   othersAlive(): boolean;
-  /** Passes on cancel requests now instead of with the next beat. */
+  /** Passes on cancel requests now instead of at the next look. */
   lookForCancels(): void;
+  /** Reads what is paused now instead of with the next beat. */
+  lookForPauses(): void;
   /** When the last beat reached the database; for the health check. */
   readonly lastBeatAt: number | undefined;
 };
@@ -31,6 +38,7 @@ type DutiesDeps = {
   db: Database;
   identity: ServerIdentity;
   dispatcher: Dispatcher;
+  pauses: Pauses;
   logger: Logger;
   beatMs: number;
   leaseMs: number;
@@ -39,86 +47,88 @@ type DutiesDeps = {
 };
 
 const BATCH = 1000;
+const PULSE_EVERY_MS = 500;
+const CANCELS_EVERY_MS = 500;
 const EXPIRY_EVERY_MS = 1000;
 const PRUNE_EVERY_MS = 10 * 60_000;
-/** Beats a worker may miss before its lease is no longer renewed. */
-const MISSED_BEATS = 2.5;
+/** In beats: between two rounds of the reconciler, of the spreading of workers, and the longest pulse. */
+const RECONCILE_BEATS = 6;
+const REBALANCE_BEATS = 3;
+const GAP_BEATS = 2.5;
 /** A share of the lease that is added before a session is given up: clocks may run at different speeds. */
 const DRIFT = 0.01;
 const GRACE_MS = 1000;
 
 export function createDuties(deps: DutiesDeps): Duties {
-  const { db, identity, dispatcher, logger, beatMs, leaseMs } = deps;
+  const { identity, dispatcher, pauses, logger, beatMs, leaseMs } = deps;
+  const { control, reads } = deps.db;
   let others: { id: string; address: string }[] = [];
   let lastBeatAt: number | undefined;
-  /**
-   * After a time in which this server could renew no lease (its start, an outage of the database) an expired
-   * lease proves nothing: the workers get as long as a lease to come back before any is given up.
-   */
-  let giveUpNobodyUntil = Number.POSITIVE_INFINITY;
+
+  const servers = () => [identity.address, ...others.map((server) => server.address)];
+  const leases = createLeases({ db: control, serverId: identity.id, dispatcher, logger, beatMs, leaseMs, servers });
 
   async function beat(): Promise<void> {
-    await sayPresence(db.control, identity, false);
-    const now = performance.now();
-    if (lastBeatAt === undefined || now - lastBeatAt > MISSED_BEATS * beatMs) giveUpNobodyUntil = now + leaseMs;
-    lastBeatAt = now;
-    others = (await aliveServers(db.control, 3 * beatMs)).filter((server) => server.id !== identity.id);
-    await renewLeases();
-    await passOnCancels(db.control, dispatcher.sessions, logger);
+    await sayPresence(control, identity, false);
+    lastBeatAt = performance.now();
+    others = (await aliveServers(control, 3 * beatMs)).filter((server) => server.id !== identity.id);
+    await pauses.refresh(dispatcher);
   }
 
-  async function renewLeases(): Promise<void> {
-    const sessions = [...dispatcher.sessions.values()];
-    if (sessions.length === 0) return;
-    const now = performance.now();
-    const beats = sessions.map((session) => ({
-      id: session.id,
-      heard: now - session.lastHeardAt < MISSED_BEATS * beatMs,
-      running: session.grants.size,
-      draining: session.draining,
-    }));
-    const kept = await renewSessions(db.control, identity.id, beats, leaseMs);
-    for (const session of sessions) {
-      if (!kept.has(session.id)) session.disconnect('its session was given up or moved to another server');
+  async function pulse(): Promise<void> {
+    if (await movePulse(control, Math.max(GAP_BEATS * beatMs, 3 * PULSE_EVERY_MS))) {
+      logger.warn('the pulse of the cluster stood still; nobody is given up until all had a lease to come back');
     }
   }
 
   async function recover(): Promise<void> {
-    await giveUpLostWorkers();
-    const released = await releaseUnknownGrants(db.control, [...dispatcher.sessions.values()], 2 * beatMs);
-    if (released > 0) {
-      logger.warn({ jobs: released }, 'jobs whose worker did not know them were handed back');
-      dispatcher.wake();
-    }
-  }
-
-  async function giveUpLostWorkers(): Promise<void> {
-    if (performance.now() < giveUpNobodyUntil) return;
-    const lost = await loseExpiredSessions(db.control, identity.id, BATCH, leaseMs * DRIFT + GRACE_MS);
-    if (lost.sessions > 0) logger.warn(lost, 'workers were lost; their jobs go back to the queue');
+    failpoint('lose.before');
+    const grace = { graceMs: leaseMs * DRIFT + GRACE_MS, leaseMs };
+    const lost = await loseExpiredSessions(control, identity.id, BATCH, grace);
+    if (lost.sessions > 0) logger.warn(lost, 'workers were lost');
     if (lost.returned > 0) dispatcher.wake();
     deps.onFinished(lost.failed);
+    const unknown = await releaseUnknownGrants(control, [...dispatcher.sessions.values()], 2 * beatMs);
+    if (unknown > 0) dispatcher.wake();
+    await countRepairs(control, logger, 'unknown_to_worker', unknown);
   }
 
   async function expire(): Promise<void> {
-    const { failed, stopping } = await expireJobs(db.control, identity.id, BATCH);
+    const { failed } = await expireJobs(control, identity.id, BATCH);
     deps.onFinished(failed);
-    if (stopping.length > 0) await passOnCancels(db.control, dispatcher.sessions, logger);
-    deps.onFinished(await cancelReturnedJobs(db.control, identity.id, BATCH));
+    deps.onFinished(await cancelReturnedJobs(control, identity.id, BATCH));
+  }
+
+  async function cancels(): Promise<void> {
+    await passOnCancels(control, dispatcher.sessions, logger);
+  }
+
+  async function rebalance(): Promise<void> {
+    const moved = await askSurplusToMove(control, dispatcher.sessions, others.length + 1);
+    if (moved > 0) logger.info({ moved }, 'asked workers to move to another server');
   }
 
   async function prune(): Promise<void> {
-    await ensurePartitions(db.reads);
-    const { dropped } = await pruneHistory(db.reads, deps.retentionMs, Date.now());
+    await ensurePartitions(reads);
+    const { dropped } = await pruneHistory(reads, deps.retentionMs, Date.now());
     if (dropped.length > 0) logger.info({ dropped }, 'history past its retention was dropped');
   }
 
   const periodic: Periodic[] = [
     createPeriodic('beat', beatMs, beat, logger),
+    createPeriodic('pulse', PULSE_EVERY_MS, pulse, logger),
+    createPeriodic('renew leases', beatMs, leases.renew, logger),
     createPeriodic('recover', beatMs, recover, logger),
     createPeriodic('expire', EXPIRY_EVERY_MS, expire, logger),
+    createPeriodic('pass on cancels', CANCELS_EVERY_MS, cancels, logger),
+    createPeriodic('reconcile', RECONCILE_BEATS * beatMs, () => reconcile(control, identity.id, logger, 2 * beatMs), logger),
+    createPeriodic('rebalance', REBALANCE_BEATS * beatMs, rebalance, logger),
     createPeriodic('prune', PRUNE_EVERY_MS, prune, logger),
   ];
+
+  const inBackground = (what: string, work: Promise<void>) => {
+    work.catch((error: Error) => logger.warn({ err: error }, `${what} failed, the next regular look mends it`));
+  };
 
   return {
     start() {
@@ -127,13 +137,10 @@ export function createDuties(deps: DutiesDeps): Duties {
     async stop() {
       await Promise.all(periodic.map((duty) => duty.stop()));
     },
-    servers: () => [identity.address, ...others.map((server) => server.address)],
+    servers,
     othersAlive: () => others.length > 0,
-    lookForCancels() {
-      passOnCancels(db.control, dispatcher.sessions, logger).catch((error: Error) =>
-        logger.warn({ err: error }, 'cancels could not be passed on yet'),
-      );
-    },
+    lookForCancels: () => inBackground('passing on cancels', cancels()),
+    lookForPauses: () => inBackground('reading pauses', pauses.refresh(dispatcher)),
     get lastBeatAt() {
       return lastBeatAt;
     },

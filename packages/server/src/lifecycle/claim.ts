@@ -18,6 +18,8 @@ export type SlotGroup = {
   queues: readonly string[] | null;
   /** The session of each slot, in the order in which they are to be filled. */
   slots: readonly string[];
+  /** These workers go on when their queues, their types or the cluster are paused. */
+  ignoresPause: boolean;
 };
 
 export type ClaimedJob = {
@@ -31,11 +33,16 @@ export type ClaimedJob = {
 const claim = sql('claim')`
 with slot_group as materialized (
   select *
-  from json_to_recordset($1) as g(ordinal int, types text[], queues text[], sessions uuid[], slots int[])
+  from json_to_recordset($1) as g(ordinal int, types text[], queues text[], sessions uuid[], slots int[], ignores_pause boolean)
 ), lane as (
   select distinct g.ordinal, cardinality(g.slots) as wanted, l.queue, l.type
   from slot_group g
   join drover.lane l on l.type = any(g.types) and (g.queues is null or l.queue = any(g.queues))
+  -- usually an empty table
+  where g.ignores_pause or not exists (
+    select from drover.pause p
+    where p.scope = 'cluster' or (p.scope = 'queue' and p.name = l.queue) or (p.scope = 'type' and p.name = l.type)
+  )
 ), head as (
   -- one probe of the ready index a lane
   select lane.*, first.priority
@@ -82,29 +89,29 @@ from picked p
 join slot_group g on g.ordinal = p.ordinal
 -- by its address, which the lock above pins: a second look into an index would cost a fifth of the claim
 where j.ctid = p.row_address and j.state = 'ready' and p.place <= cardinality(g.slots)
-returning j.id, j.fence, j.session_id, j.attempt, j.max_attempts, j.timeout_ms, j.type, j.queue, j.backoff, j.payload`;
+returning j.id, j.fence, j.session_id, j.attempt, j.max_attempts, j.timeout_ms, j.type, j.queue, j.backoff, j.payload, j.hold_if_lost`;
 
 export async function claimJobs(db: Runner, groups: readonly SlotGroup[]): Promise<ClaimedJob[]> {
   const rows = await db.runRaw(claim, [JSON.stringify(groups.map(toParameter))]);
   return rows.map((row) => {
-    const [id, fence, sessionId, attempt, maxAttempts, timeoutMs, type, queue, backoff, payload] = row as string[];
+    const [id, fence, sessionId, attempt, maxAttempts, timeoutMs, type, queue, backoff, payload, held] = row as string[];
     return {
       id: id as string,
       fence: Number(fence),
       sessionId: sessionId as string,
       // names are checked at the border to hold nothing that JSON would escape; the rest is JSON already
-      assignment: `{"id":"${id}","fence":${fence},"type":"${type}","queue":"${queue}","attempt":${attempt},"maxAttempts":${maxAttempts},"timeoutMs":${timeoutMs},"backoff":${backoff},"payload":${payload}}`,
+      assignment: `{"id":"${id}","fence":${fence},"type":"${type}","queue":"${queue}","attempt":${attempt},"maxAttempts":${maxAttempts},"timeoutMs":${timeoutMs},"backoff":${backoff},"onLost":"${held === 't' ? 'hold' : 'rerun'}","payload":${payload}}`,
     };
   });
 }
 
 /** Each session's id travels once; a slot is its number. A thousand ids would cost PostgreSQL a millisecond. */
-function toParameter({ types, queues, slots }: SlotGroup, ordinal: number) {
+function toParameter({ types, queues, slots, ignoresPause }: SlotGroup, ordinal: number) {
   const numbers = new Map<string, number>();
   const slotNumbers = slots.map((session) => {
     const number = numbers.get(session) ?? numbers.size + 1;
     numbers.set(session, number);
     return number;
   });
-  return { ordinal, types, queues, sessions: [...numbers.keys()], slots: slotNumbers };
+  return { ordinal, types, queues, sessions: [...numbers.keys()], slots: slotNumbers, ignores_pause: ignoresPause };
 }

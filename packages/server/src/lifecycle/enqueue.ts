@@ -33,6 +33,7 @@ export function toRow(job: JobToInsert, payloadText: string, sessionId?: string)
     // as text inside the text: PostgreSQL then keeps the payload as it came, \u0000 included
     payload: payloadText,
     parent_id: job.parentId,
+    hold_if_lost: job.onLost === 'hold' || undefined,
     session_id: sessionId,
   });
 }

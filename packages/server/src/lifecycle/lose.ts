@@ -1,23 +1,62 @@
 /**
- * Sessions whose lease is over are declared dead, and their jobs go back to the queue: running → ready,
- * or → failed once a job has lost its worker LOST_LIMIT times (a job that kills every worker must not
- * cycle through the fleet for ever). Session and jobs change in one statement, guarded by the lease as it
+ * A running job whose worker is lost. By the job's policy it goes back to the queue (running → ready) or is
+ * held (running → unknown) until its worker's journal or a person says how it ended; and a job that has lost
+ * its worker LOST_LIMIT times fails, because a job that kills every worker must not cycle through the fleet.
+ *
+ * A worker counts as lost when its lease is over by the database's clock, or when its successor found the job
+ * in the journal of a process that died. Sessions and jobs change in one statement, guarded by the lease as it
  * is at that moment: a worker that came back in time keeps everything.
+ *
+ * When nobody *could* renew (see migration 0001, beacon), expiry proves nothing: leases count as renewed at
+ * the end of the gap.
  */
+import type { Grant } from '@drover/protocol';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import { INSERT_LOST_INTO_HISTORY } from './move-to-history.js';
 import { addToRollup } from './rollup.js';
+import { STILL_RUNNING } from './still-running.js';
 
 /** Attempts of one job that may be lost together with their worker. */
 export const LOST_LIMIT = 3;
 
 const LOST_ERROR = `json_build_object('name', 'WorkerLostError', 'code', 'lost',
-      'message', 'the worker was lost: its lease ran out while it held the job')`;
+      'message', 'the worker was lost while it held the job')`;
 const WITH_LOST_ATTEMPT = `drover.add_attempt(j.attempts, j.attempt, 'lost', j.started_at, j.session_id, ${LOST_ERROR})`;
 
-const lose = sql('lose')`
-with dead as (
+/** The three ways a lost job goes, for jobs that join `lost` on the given condition. */
+const loseJobs = (condition: string, serverId: '$2' | '$3') => `
+returned as (
+  update drover.job j
+  set state = 'ready', session_id = null, started_at = null, lost_attempts = lost_attempts + 1,
+    attempts = ${WITH_LOST_ATTEMPT}
+  from lost
+  where ${condition} and not j.hold_if_lost and j.lost_attempts + 1 < ${LOST_LIMIT}
+  returning j.id
+), held as (
+  -- the session stays noted: only its worker's late outcome may still settle the job
+  update drover.job j
+  set state = 'unknown', lost_attempts = lost_attempts + 1, attempts = ${WITH_LOST_ATTEMPT}
+  from lost
+  where ${condition} and j.hold_if_lost
+  returning j.id
+), finished as (
+  delete from drover.job j
+  using lost
+  where ${condition} and not j.hold_if_lost and j.lost_attempts + 1 >= ${LOST_LIMIT}
+  returning j.*, 'failed'::drover.job_state as ended_state, j.started_at as ended_started_at,
+    ${WITH_LOST_ATTEMPT} as ended_attempts,
+    null::json as ended_result, ${LOST_ERROR} as ended_error, 0 as wait_ms, 0 as run_ms
+), moved as (${INSERT_LOST_INTO_HISTORY}
+), counted as (${addToRollup('finished', serverId)}
+)`;
+
+const COUNTS = `
+  (select count(*) from returned)::int as returned, (select count(*) from held)::int as held,
+  array(select id::text from finished) as failed`;
+
+const loseSessions = sql('lose_sessions')`
+with lost as (
   update drover.session s
   set ended_at = now(), ending = 'dead', server_id = null, running = 0,
     last_error = coalesce(s.last_error, 'its lease ran out')
@@ -25,35 +64,42 @@ with dead as (
     select id
     from drover.session
     where ended_at is null and expires_at < now() - $2::double precision * interval '1 millisecond'
+      and (select gap_ended_at from drover.beacon) < now() - ($2::double precision + $4) * interval '1 millisecond'
     order by expires_at
     limit $1
     for update skip locked
   ))
   returning s.id
-), returned as (
-  update drover.job j
-  set state = 'ready', session_id = null, started_at = null, lost_attempts = lost_attempts + 1,
-    attempts = ${WITH_LOST_ATTEMPT}
-  from dead
-  where j.session_id = dead.id and j.state = 'running' and j.lost_attempts + 1 < ${LOST_LIMIT}
-  returning j.id
-), finished as (
-  delete from drover.job j
-  using dead
-  where j.session_id = dead.id and j.state = 'running' and j.lost_attempts + 1 >= ${LOST_LIMIT}
-  returning j.*, 'failed'::drover.job_state as ended_state, j.started_at as ended_started_at,
-    ${WITH_LOST_ATTEMPT} as ended_attempts,
-    null::json as ended_result, ${LOST_ERROR} as ended_error, 0 as wait_ms, 0 as run_ms
-), moved as (${INSERT_LOST_INTO_HISTORY}
-), counted as (${addToRollup('finished', '$3')}
-)
-select (select count(*) from dead)::int as sessions, (select count(*) from returned)::int as returned,
-  array(select id::text from finished) as failed`;
+), ${loseJobs("j.session_id = lost.id and j.state = 'running'", '$3')}
+select (select count(*) from lost)::int as sessions, ${COUNTS}`;
 
-export type Lost = { sessions: number; returned: number; failed: string[] };
+const loseOfGrants = sql('lose_grants')`
+with lost as (
+  select * from json_to_recordset($1) as g(id uuid, fence int)
+), ${loseJobs(`j.id = lost.id and j.fence = lost.fence and ${STILL_RUNNING}`, '$2')}
+select array(select id::text from returned) || array(select id::text from held) || array(select id::text from finished) as changed,
+  ${COUNTS}`;
+
+export type Lost = { returned: number; held: number; failed: string[] };
 
 /** Buries up to `limit` sessions whose lease ended more than `graceMs` ago. */
-export async function loseExpiredSessions(db: Runner, serverId: string, limit: number, graceMs: number): Promise<Lost> {
-  const [row] = await db.run<Lost>(lose, [limit, graceMs, serverId]);
-  return row ?? { sessions: 0, returned: 0, failed: [] };
+export async function loseExpiredSessions(
+  db: Runner,
+  serverId: string,
+  limit: number,
+  { graceMs, leaseMs }: { graceMs: number; leaseMs: number },
+): Promise<Lost & { sessions: number }> {
+  const [row] = await db.run<Lost & { sessions: number }>(loseSessions, [limit, graceMs, serverId, leaseMs]);
+  return row ?? { sessions: 0, returned: 0, held: 0, failed: [] };
+}
+
+/** The worker's successor says that these died with it. */
+export async function loseGrants(
+  db: Runner,
+  serverId: string,
+  grants: Grant[],
+): Promise<Lost & { changed: string[] }> {
+  const rows = grants.map(({ id, fence }) => ({ id, fence }));
+  const [row] = await db.run<Lost & { changed: string[] }>(loseOfGrants, [JSON.stringify(rows), serverId]);
+  return row ?? { changed: [], returned: 0, held: 0, failed: [] };
 }

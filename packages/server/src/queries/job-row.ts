@@ -6,7 +6,7 @@
 import type { Attempt, Job, JobError, JobState, JobWithAttempts } from '@drover/protocol';
 
 const SHARED_COLUMNS = `id, type, queue, state, priority, payload, attempt, max_attempts, backoff, timeout_ms, retention_ms,
-    tags, run_at, expires_at, created_at, started_at, cancel_requested_at, session_id, parent_id, progress, attempts`;
+    tags, hold_if_lost, run_at, expires_at, created_at, started_at, cancel_requested_at, session_id, parent_id, progress, attempts`;
 
 /** The columns of an unfinished job, in the order of FINISHED_COLUMNS. */
 export const UNFINISHED_COLUMNS = `${SHARED_COLUMNS}, null::timestamptz as finished_at, null::json as result, null::json as error`;
@@ -27,6 +27,7 @@ export type JobRow = {
   timeout_ms: string | null;
   retention_ms: string | null;
   tags: string[] | null;
+  hold_if_lost: boolean;
   run_at: Date;
   expires_at: Date | null;
   created_at: Date;
@@ -55,6 +56,7 @@ export function toJob(row: JobRow): Job {
     timeout: toNumber(row.timeout_ms),
     retention: toNumber(row.retention_ms),
     tags: row.tags ?? [],
+    onLost: row.hold_if_lost ? 'hold' : 'rerun',
     runAt: row.run_at.toISOString(),
     expiresAt: toTime(row.expires_at),
     createdAt: row.created_at.toISOString(),

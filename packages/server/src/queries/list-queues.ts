@@ -21,13 +21,14 @@ with last_hour as (
   order by queue
   limit ${MAX_QUEUES}
 )
-select q.queue as name, q.types, h.*
+select q.queue as name, q.types, p.name is not null as paused, h.*
 from queues q
 left join last_hour h on h.queue = q.queue
+left join drover.pause p on p.scope = 'queue' and p.name = q.queue
 order by q.queue`;
 
 /** Null where the last hour brought nothing. */
-type QueueRow = { name: string; types: string[] } & { [Column in keyof FlowSums]: FlowSums[Column] | null };
+type QueueRow = { name: string; types: string[]; paused: boolean } & { [Column in keyof FlowSums]: FlowSums[Column] | null };
 
 export async function listQueues(db: Runner, hotCounts: () => Promise<HotCounts>): Promise<Queue[]> {
   const [rows, hot] = await Promise.all([db.run<QueueRow>(listQueuesStatement), hotCounts()]);
@@ -37,6 +38,7 @@ export async function listQueues(db: Runner, hotCounts: () => Promise<HotCounts>
       name: row.name,
       counts: unfinished?.counts ?? {},
       types: row.types,
+      paused: row.paused,
       oldestReadyAt: unfinished?.oldestReadyAt?.toISOString() ?? null,
       lastHour: toFlow(row.succeeded === null ? NO_FLOW : (row as FlowSums)),
     };

@@ -8,7 +8,7 @@ import { MISSED_BEATS, UNRESPONSIVE_AFTER_BEATS } from './capacity.js';
 const MAX_WORKERS = 10_000;
 
 const listWorkersStatement = sql('list_workers')`
-select s.id, s.name, s.host, s.pid, s.sdk, s.types, s.queues, s.slots, s.running, s.server_id, s.draining,
+select s.id, s.name, s.host, s.pid, s.sdk, s.types, s.queues, s.slots, s.running, s.server_id, s.draining, s.paused, s.ignores_pause,
   s.started_at, s.beat_at, s.ending, s.last_error, ${MISSED_BEATS} as missed_beats
 from drover.session s
 order by s.ended_at desc nulls first, s.started_at desc, s.id
@@ -26,6 +26,8 @@ type WorkerRow = {
   running: number;
   server_id: string | null;
   draining: boolean;
+  paused: boolean;
+  ignores_pause: boolean;
   started_at: Date;
   beat_at: Date;
   ending: 'resigned' | 'dead' | null;
@@ -51,15 +53,18 @@ export async function listWorkers(db: Runner, beatMs: number): Promise<Worker[]>
     lastBeatAt: row.beat_at.toISOString(),
     missedBeats: row.ending === null ? row.missed_beats : 0,
     lastError: row.last_error,
+    paused: row.paused,
+    ignoresPause: row.ignores_pause,
   }));
 }
 
 /** The state is derived, never stored, so it cannot contradict what it is derived from. */
 export function workerState(
-  worker: Pick<WorkerRow, 'ending' | 'draining' | 'missed_beats' | 'running'>,
+  worker: Pick<WorkerRow, 'ending' | 'draining' | 'missed_beats' | 'running' | 'paused' | 'ignores_pause'>,
 ): Worker['state'] {
   if (worker.ending !== null) return worker.ending;
   if (worker.missed_beats >= UNRESPONSIVE_AFTER_BEATS) return 'unresponsive';
   if (worker.draining) return 'draining';
+  if (worker.paused && !worker.ignores_pause) return 'paused';
   return worker.running > 0 ? 'working' : 'waiting';
 }

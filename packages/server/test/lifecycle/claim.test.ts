@@ -9,7 +9,7 @@ beforeAll(async () => {
 });
 afterAll(() => bench.close());
 afterEach(async () => {
-  await bench.pool.query('truncate drover.job, drover.lane');
+  await bench.pool.query('truncate drover.job, drover.lane, drover.pause');
 });
 
 test('V1 a claimed job is running, held by the session, with its first fence and attempt', async () => {
@@ -26,6 +26,7 @@ test('V1 a claimed job is running, held by the session, with its first fence and
     maxAttempts: 2,
     timeoutMs: 500,
     backoff: null,
+    onLost: 'rerun',
     payload: { a: 'é"\\' },
   });
   expect(await bench.row(id as string)).toMatchObject({ state: 'running', session_id: sessionId, attempt: 1 });
@@ -91,8 +92,8 @@ test('a job that two groups could take goes to one of them', async () => {
   await bench.add({ type: 'shared' }, { type: 'shared' }, { type: 'own' });
   const [one, two] = [newId(), newId()];
   const claimed = await claimJobs(bench.db.control, [
-    { types: ['shared'], queues: null, slots: [one, one] },
-    { types: ['shared', 'own'], queues: null, slots: [two, two, two] },
+    { types: ['shared'], queues: null, slots: [one, one], ignoresPause: false },
+    { types: ['shared', 'own'], queues: null, slots: [two, two, two], ignoresPause: false },
   ]);
   expect(new Set(claimed.map((job) => job.id)).size).toBe(claimed.length);
   const rest = await bench.claim(3, { types: ['shared', 'own'] });
@@ -102,7 +103,21 @@ test('a job that two groups could take goes to one of them', async () => {
 test('the slots are filled in their order', async () => {
   await bench.add({}, {}, {});
   const [a, b] = [newId(), newId()];
-  const claimed = await claimJobs(bench.db.control, [{ types: ['work'], queues: null, slots: [a, b, a, b] }]);
+  const claimed = await claimJobs(bench.db.control, [{ types: ['work'], queues: null, slots: [a, b, a, b], ignoresPause: false }]);
   expect(claimed.filter((job) => job.sessionId === a)).toHaveLength(2);
   expect(claimed.filter((job) => job.sessionId === b)).toHaveLength(1);
+});
+
+test.each([
+  ['queue', 'mail'],
+  ['type', 'work'],
+  ['cluster', ''],
+])('P5 nothing of a paused %s is claimed, but by workers that ignore it', async (scope, name) => {
+  await bench.add({ queue: 'mail' }, { queue: 'other', type: 'free' });
+  await bench.pool.query(`insert into drover.pause (scope, name, paused_by) values ($1, $2, 'me')`, [scope, name]);
+  const normal = await bench.claim(10, { types: ['work', 'free'] });
+  expect(normal.map((job) => JSON.parse(job.assignment).type)).toEqual(scope === 'cluster' ? [] : ['free']);
+  const slots = [newId(), newId()];
+  const stubborn = await claimJobs(bench.db.control, [{ types: ['work'], queues: null, slots, ignoresPause: true }]);
+  expect(stubborn).toHaveLength(1);
 });

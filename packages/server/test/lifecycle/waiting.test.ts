@@ -6,15 +6,18 @@ import type { ClaimedJob } from '../../src/lifecycle/claim.js';
 import { completeJobs } from '../../src/lifecycle/complete.js';
 import { expireJobs } from '../../src/lifecycle/expire.js';
 import { failJobs } from '../../src/lifecycle/fail.js';
-import { loseExpiredSessions } from '../../src/lifecycle/lose.js';
+import { movePulse } from '../../src/housekeeping/beacon.js';
+import { loseExpiredSessions, loseGrants } from '../../src/lifecycle/lose.js';
 import { promoteJobs, untilNextDueMs } from '../../src/lifecycle/promote.js';
 import { releaseJobs } from '../../src/lifecycle/release.js';
 import { retryJob } from '../../src/lifecycle/retry.js';
+import { failUnknownJob } from '../../src/lifecycle/settle.js';
 import { createLifecycleBench, type LifecycleBench, SERVER_ID } from '../support/lifecycle.js';
 
 let bench: LifecycleBench;
 beforeAll(async () => {
   bench = await createLifecycleBench();
+  await bench.pool.query(`update drover.beacon set gap_ended_at = now() - interval '1 hour'`);
 });
 afterAll(() => bench.close());
 
@@ -147,10 +150,11 @@ test('D3 the jobs of a worker whose lease is over go back to the queue; the othe
   await bench.add({ type }, { type });
   const [lost] = (await bench.claim(1, { types: [type], sessionId: dead })) as [ClaimedJob];
   const [kept] = (await bench.claim(1, { types: [type], sessionId: alive })) as [ClaimedJob];
-  expect(await loseExpiredSessions(bench.db.control, SERVER_ID, 10, 10_000)).toMatchObject({ sessions: 0 });
-  expect(await loseExpiredSessions(bench.db.control, SERVER_ID, 10, 1000)).toEqual({
+  expect(await loseExpiredSessions(bench.db.control, SERVER_ID, 10, { graceMs: 10_000, leaseMs: 1000 })).toMatchObject({ sessions: 0 });
+  expect(await loseExpiredSessions(bench.db.control, SERVER_ID, 10, { graceMs: 1000, leaseMs: 1000 })).toEqual({
     sessions: 1,
     returned: 1,
+    held: 0,
     failed: [],
   });
   const row = await bench.row(lost.id);
@@ -165,7 +169,7 @@ test('a job that loses its worker three times ends as failed, whatever its attem
   for (let loss = 1; loss <= 3; loss++) {
     const sessionId = await openSession(-5000);
     expect(await bench.claim(1, { types: [type], sessionId })).toHaveLength(1);
-    const lost = await loseExpiredSessions(bench.db.control, SERVER_ID, 10, 0);
+    const lost = await loseExpiredSessions(bench.db.control, SERVER_ID, 10, { graceMs: 0, leaseMs: 1000 });
     expect(lost.failed).toEqual(loss === 3 ? [id] : []);
   }
   expect(await bench.row(id)).toMatchObject({ state: 'failed', lost_attempts: 3, error: { code: 'lost' } });
@@ -175,8 +179,65 @@ test('an attempt that was lost does not count against the attempts of a job', as
   const type = `unlucky-${newId()}`;
   const [id] = (await bench.add({ type, maxAttempts: 1 })) as [string];
   await bench.claim(1, { types: [type], sessionId: await openSession(-5000) });
-  await loseExpiredSessions(bench.db.control, SERVER_ID, 10, 0);
+  await loseExpiredSessions(bench.db.control, SERVER_ID, 10, { graceMs: 0, leaseMs: 1000 });
   const [job] = (await bench.claim(1, { types: [type] })) as [ClaimedJob];
   await failJobs(bench.db.control, SERVER_ID, [{ ...job, runMs: 1, error, retryInMs: 0 }]);
   expect((await bench.row(id)).state).toBe('failed');
+});
+
+test('J5 a job that is to be held becomes unknown, and its worker’s late outcome settles it', async () => {
+  const sessionId = await openSession(-5000);
+  const type = `held-${newId()}`;
+  await bench.add({ type, onLost: 'hold' });
+  const [job] = (await bench.claim(1, { types: [type], sessionId })) as [ClaimedJob];
+  expect(JSON.parse(job.assignment).onLost).toBe('hold');
+  const lost = await loseExpiredSessions(bench.db.control, SERVER_ID, 10, { graceMs: 0, leaseMs: 1000 });
+  expect(lost).toMatchObject({ returned: 0, held: 1, failed: [] });
+  expect(await bench.row(job.id)).toMatchObject({ state: 'unknown', session_id: sessionId });
+  expect(await bench.claim(1, { types: [type] })).toEqual([]);
+  await completeJobs(bench.db.control, SERVER_ID, [{ ...job, runMs: 1, result: undefined }]);
+  expect((await bench.row(job.id)).state).toBe('succeeded');
+});
+
+test('J5 a person can retry, fail or cancel an unknown job', async () => {
+  const held: ClaimedJob[] = [];
+  for (let n = 0; n < 3; n++) held.push(await bench.running({ onLost: 'hold' }));
+  const [one, two, three] = held as [ClaimedJob, ClaimedJob, ClaimedJob];
+  expect(await failUnknownJob(bench.db.bulk, SERVER_ID, one.id, 'too early')).toBe(false);
+  expect((await loseGrants(bench.db.control, SERVER_ID, held)).held).toBe(3);
+  expect(await retryJob(bench.db.bulk, one.id)).toBe(true);
+  expect((await bench.row(one.id)).state).toBe('ready');
+  expect(await failUnknownJob(bench.db.bulk, SERVER_ID, two.id, 'the bank says no')).toBe(true);
+  expect(await bench.row(two.id)).toMatchObject({ state: 'failed', error: { message: 'the bank says no' } });
+  expect((await cancelJobs(bench.db.bulk, SERVER_ID, [three.id])).cancelled).toEqual([three.id]);
+  expect(await completeJobs(bench.db.control, SERVER_ID, [{ ...one, runMs: 1, result: undefined }])).toEqual([]);
+});
+
+test('what a journal reports as lost goes back at once, once, and only at its fence', async () => {
+  const job = await bench.running();
+  expect((await loseGrants(bench.db.control, SERVER_ID, [{ ...job, fence: 9 }])).changed).toEqual([]);
+  const both = await Promise.all([loseGrants(bench.db.control, SERVER_ID, [job]), loseGrants(bench.db.control, SERVER_ID, [job])]);
+  expect(both.flatMap((answer) => answer.changed)).toEqual([job.id]);
+  expect(await bench.row(job.id)).toMatchObject({ state: 'ready', lost_attempts: 1 });
+});
+
+test('after the pulse of the cluster stood still, nobody is given up until a lease has passed', async () => {
+  const type = `outage-${newId()}`;
+  await bench.add({ type });
+  await bench.claim(1, { types: [type], sessionId: await openSession(-60_000) });
+  await bench.pool.query(`update drover.beacon set at = now() - interval '1 minute'`);
+  expect(await movePulse(bench.db.control, 5000)).toBe(true);
+  expect(await loseExpiredSessions(bench.db.control, SERVER_ID, 10, { graceMs: 0, leaseMs: 30_000 })).toMatchObject({ sessions: 0 });
+  await bench.pool.query(`update drover.beacon set gap_ended_at = now() - interval '31 seconds'`);
+  expect(await loseExpiredSessions(bench.db.control, SERVER_ID, 10, { graceMs: 0, leaseMs: 30_000 })).toMatchObject({ sessions: 1 });
+});
+
+test('a steady pulse is no gap; a clock set back or another timeline is one', async () => {
+  await bench.pool.query(`update drover.beacon set at = now() - interval '2 seconds'`);
+  expect(await movePulse(bench.db.control, 5000)).toBe(false);
+  expect(await movePulse(bench.db.control, 5000)).toBe(false);
+  await bench.pool.query(`update drover.beacon set at = now() + interval '1 hour'`);
+  expect(await movePulse(bench.db.control, 5000)).toBe(true);
+  await bench.pool.query('update drover.beacon set timeline = timeline - 1');
+  expect(await movePulse(bench.db.control, 5000)).toBe(true);
 });

@@ -1,0 +1,64 @@
+/**
+ * Which of several PostgreSQL servers to talk to. A connection string may name several hosts
+ * (`postgres://user@a:5432,b:5432/db`); the writable one with the highest timeline is taken. "Not in recovery"
+ * alone is not enough: a primary that was cut off from its supervisor says so too, and reads from it show the
+ * past. So a lower timeline, or another cluster (system identifier) than was seen before, is never accepted.
+ */
+import pg from 'pg';
+
+export type Candidate = { url: string; timeline: number; systemId: string };
+
+const PROBE_TIMEOUT_MS = 3000;
+
+const PROBE = `
+select pg_is_in_recovery() as standby,
+  case when pg_is_in_recovery() then 0
+    else ('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(32)::int
+  end as timeline,
+  (select system_identifier::text from pg_control_system()) as "systemId"`;
+
+/** The connection strings of the single hosts. */
+export function splitHosts(connectionString: string): string[] {
+  const match = /^([a-z]+:\/\/)((?:[^@/]*@)?)([^/?]*)(.*)$/.exec(connectionString);
+  if (!match) return [connectionString];
+  const [, scheme, credentials, hosts, rest] = match as unknown as [string, string, string, string, string];
+  return hosts.split(',').map((host) => `${scheme}${credentials}${host}${rest}`);
+}
+
+/** The best of those that answered, given what was seen before; pure. */
+export function bestOf(candidates: readonly Candidate[], seen: Candidate | undefined): Candidate | undefined {
+  const acceptable = candidates.filter(
+    ({ timeline, systemId }) => !seen || (systemId === seen.systemId && timeline >= seen.timeline),
+  );
+  return [...acceptable].sort((a, b) => b.timeline - a.timeline)[0];
+}
+
+/** Asks all hosts at once; those that do not answer in time, or are standbys, are left out. */
+export async function findWritable(urls: readonly string[]): Promise<Candidate[]> {
+  const answers = await Promise.all(urls.map(probe));
+  return answers.filter((answer): answer is Candidate => answer !== undefined);
+}
+
+async function probe(url: string): Promise<Candidate | undefined> {
+  const client = new pg.Client({
+    connectionString: url,
+    connectionTimeoutMillis: PROBE_TIMEOUT_MS,
+    query_timeout: PROBE_TIMEOUT_MS,
+    application_name: 'drover probe',
+  });
+  client.on('error', () => {
+    // the query fails with the same error
+  });
+  try {
+    await client.connect();
+    const { rows } = await client.query<{ standby: boolean; timeline: number; systemId: string }>(PROBE);
+    const [row] = rows;
+    return row && !row.standby ? { url, timeline: row.timeline, systemId: row.systemId } : undefined;
+  } catch {
+    // a host that does not answer is no candidate; the caller tells if none does
+    return undefined;
+  } finally {
+    // not awaited: a host that is cut off would hold us up
+    client.end().catch(() => undefined);
+  }
+}

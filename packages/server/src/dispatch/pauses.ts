@@ -1,0 +1,80 @@
+/**
+ * What is paused, as this server knows it. The claim itself looks at the table, so a pause holds for every
+ * server from its commit on; this copy serves the shortcut for new jobs and tells workers to give back what
+ * they have not started.
+ */
+import type { Pause } from '@drover/protocol';
+import type { Runner } from '../db/database.js';
+import { sql } from '../db/statement.js';
+import type { Dispatcher } from './dispatcher.js';
+
+const COLUMNS = `scope, name, note, paused_by as "pausedBy", drover.iso(paused_at) as "pausedAt"`;
+
+const list = sql('pauses')`select ${COLUMNS} from drover.pause order by scope, name`;
+
+const pause = sql('pause')`
+insert into drover.pause (scope, name, paused_by, note)
+values ($1, $2, $3, $4)
+on conflict (scope, name) do update set note = coalesce(excluded.note, pause.note)
+returning ${COLUMNS}`;
+
+const resume = sql('resume')`delete from drover.pause where scope = $1 and name = $2 returning 1`;
+
+const pauseWorker = sql('pause_worker')`
+update drover.session set paused = $2 where id = $1 and ended_at is null returning 1`;
+
+export function listPauses(db: Runner): Promise<Pause[]> {
+  return db.run<Pause>(list);
+}
+
+/** Gives whether there is such a worker. */
+export async function setWorkerPaused(db: Runner, sessionId: string, paused: boolean): Promise<boolean> {
+  return (await db.run(pauseWorker, [sessionId, paused])).length > 0;
+}
+
+export type Pauses = {
+  isPaused(queue: string, type: string): boolean;
+  /** Reads the table again, and acts on what has changed. */
+  refresh(dispatcher: Dispatcher): Promise<void>;
+  pause(scope: Pause['scope'], name: string, by: string, note: string | undefined): Promise<Pause>;
+  resume(scope: Pause['scope'], name: string): Promise<boolean>;
+};
+
+export function createPauses(db: Runner): Pauses {
+  let known = new Set<string>();
+  const keyOf = (scope: Pause['scope'], name: string) => `${scope} ${name}`;
+
+  return {
+    isPaused(queue, type) {
+      if (known.size === 0) return false;
+      return known.has(keyOf('cluster', '')) || known.has(keyOf('queue', queue)) || known.has(keyOf('type', type));
+    },
+    async refresh(dispatcher) {
+      const pauses = await listPauses(db);
+      const before = known;
+      known = new Set(pauses.map(({ scope, name }) => keyOf(scope, name)));
+      const added = pauses.filter(({ scope, name }) => !before.has(keyOf(scope, name)));
+      for (const session of dispatcher.sessions.values()) {
+        if (session.ignoresPause || session.closed) continue;
+        if (added.some((one) => touches(one, session))) session.send('{"kind":"handBack"}');
+      }
+      if ([...before].some((key) => !known.has(key))) dispatcher.wake();
+    },
+    async pause(scope, name, by, note) {
+      const [row] = await db.run<Pause>(pause, [scope, name, by, note ?? null]);
+      return row as Pause;
+    },
+    async resume(scope, name) {
+      return (await db.run(resume, [scope, name])).length > 0;
+    },
+  };
+}
+
+function touches(
+  { scope, name }: Pause,
+  session: { types: readonly string[]; queues: readonly string[] | null },
+): boolean {
+  if (scope === 'cluster') return true;
+  if (scope === 'type') return session.types.includes(name);
+  return session.queues === null || session.queues.includes(name);
+}

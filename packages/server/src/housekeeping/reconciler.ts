@@ -1,0 +1,66 @@
+/**
+ * Finds rows that cannot be and repairs them: on every server, in bounded batches, guarded like everything
+ * else. Nothing here should ever find anything; each repair is counted and logged, because it means a fault
+ * elsewhere (or somebody's hand in the tables).
+ */
+import type { Grant } from '@drover/protocol';
+import type { Logger } from 'pino';
+import type { Runner } from '../db/database.js';
+import { sql } from '../db/statement.js';
+import { loseGrants } from '../lifecycle/lose.js';
+
+const BATCH = 1000;
+
+/** Running, but its session has ended or was never there: nobody will ever report it. */
+const orphans = sql('orphans')`
+select j.id::text as id, j.fence
+from drover.job j
+left join drover.session s on s.id = j.session_id
+where j.state = 'running' and (s.id is null or s.ended_at is not null)
+  -- what a resigning worker leaves is just being released
+  and coalesce(s.ended_at, j.started_at) < now() - $1::double precision * interval '1 millisecond'
+limit ${BATCH}`;
+
+/** Ready, but in a lane that no claim looks at. Goes from pair to pair, so its cost is that of the pairs. */
+const missingLanes = sql('missing_lanes')`
+with recursive pair as (
+  (select queue, type from drover.job where state = 'ready' order by queue, type limit 1)
+  union all
+  select next.queue, next.type
+  from pair p
+  cross join lateral (
+    select queue, type
+    from drover.job
+    where state = 'ready' and (queue, type) > (p.queue, p.type)
+    order by queue, type
+    limit 1
+  ) next
+)
+insert into drover.lane (queue, type)
+select queue, type
+from pair
+where not exists (select from drover.lane l where l.type = pair.type and l.queue = pair.queue)
+returning 1`;
+
+const count = sql('count_repairs')`
+insert into drover.repair as r (kind, count)
+values ($1, $2)
+on conflict (kind) do update set count = r.count + excluded.count, last_at = now()`;
+
+export type RepairKind = 'orphaned_job' | 'unknown_to_worker' | 'missing_lane';
+
+export async function countRepairs(db: Runner, logger: Logger, kind: RepairKind, repaired: number): Promise<void> {
+  if (repaired === 0) return;
+  logger.error({ kind, repaired }, 'impossible rows were found and repaired');
+  await db.run(count, [kind, repaired]);
+}
+
+/** One round. `settledMs` is how long ago a session must have ended for what it left to be an orphan. */
+export async function reconcile(db: Runner, serverId: string, logger: Logger, settledMs: number): Promise<void> {
+  const lost = await db.run<Grant>(orphans, [settledMs]);
+  if (lost.length > 0) {
+    const { changed } = await loseGrants(db, serverId, lost);
+    await countRepairs(db, logger, 'orphaned_job', changed.length);
+  }
+  await countRepairs(db, logger, 'missing_lane', (await db.run(missingLanes)).length);
+}
