@@ -58,7 +58,7 @@ export function createDuties(deps: DutiesDeps): Duties {
   let giveUpNobodyUntil = Number.POSITIVE_INFINITY;
 
   async function beat(): Promise<void> {
-    await sayPresence(db.control, identity, false);
+    await sayPresence(db.control, identity);
     const now = performance.now();
     if (lastBeatAt === undefined || now - lastBeatAt > MISSED_BEATS * beatMs) giveUpNobodyUntil = now + leaseMs;
     lastBeatAt = now;
@@ -109,7 +109,7 @@ export function createDuties(deps: DutiesDeps): Duties {
 
   async function prune(): Promise<void> {
     await ensurePartitions(db.reads);
-    const { dropped } = await pruneHistory(db.reads, deps.retentionMs, Date.now());
+    const { dropped } = await pruneHistory(db.reads, deps.retentionMs);
     if (dropped.length > 0) logger.info({ dropped }, 'history past its retention was dropped');
   }
 
