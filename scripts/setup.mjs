@@ -3,7 +3,7 @@
  * file, and the compiled sources. Nothing is done twice, so every script can begin with it.
  */
 import { spawnSync } from 'node:child_process';
-import { chmodSync, existsSync, readFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -57,6 +57,16 @@ export function build() {
   if (status !== 0) fail('the sources do not compile; the messages are above');
   // The compiler does not know that this file is a command.
   chmodSync(cli, 0o755);
+  linkCommand();
+}
+
+/** npm links a command when it installs, and only if its file is there, which before the first build it is not. */
+function linkCommand() {
+  const link = join(root, 'node_modules/.bin/drover');
+  if (process.platform === 'win32' || existsSync(link)) return;
+  mkdirSync(dirname(link), { recursive: true });
+  rmSync(link, { force: true });
+  symlinkSync('../drover/dist/cli/main.js', link);
 }
 
 /** The npm that started us, or the one of the path. */

@@ -1,4 +1,4 @@
-/** What the HTTP API asks of the job engine; `createEngine` in engine-assembly puts it together. */
+/** What the HTTP API asks of the job engine; the composition root (server.ts) puts it together. */
 import type { Enqueued, JobState, NewJob, Pause } from '@drover/protocol';
 
 export type HealthCheck = { check: string; status: 'okay' | 'error'; message?: string };

@@ -25,6 +25,7 @@ import type { Engine } from './engine.js';
 import { createDue } from './housekeeping/due.js';
 import { createDuties } from './housekeeping/duties.js';
 import { leaveCluster, type ServerIdentity, sayPresence } from './housekeeping/presence.js';
+import { publishPayloadLimit } from './housekeeping/settings.js';
 import { cancelJobs, jobState } from './lifecycle/cancel.js';
 import { retryJob } from './lifecycle/retry.js';
 import { failUnknownJob } from './lifecycle/settle.js';
@@ -46,7 +47,14 @@ const FAR_AWAY_MS = 1000;
 
 export function createServer(config: ServerConfig, { logger }: { logger: Logger }): DroverServer {
   const id = newId();
-  const identity: ServerIdentity = { id, address: '', host: hostname(), pid: process.pid, version: VERSION };
+  const identity: ServerIdentity = {
+    id,
+    address: '',
+    host: hostname(),
+    pid: process.pid,
+    version: VERSION,
+    draining: false,
+  };
   const stopping = new AbortController();
   const db = connectDatabase({
     url: config.databaseUrl,
@@ -186,7 +194,8 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
   async function stop(): Promise<void> {
     logger.info('stopping');
     stopping.abort();
-    await sayPresence(db.control, identity, true).catch((error: Error) =>
+    identity.draining = true;
+    await sayPresence(db.control, identity).catch((error: Error) =>
       logger.warn({ err: error }, 'could not say goodbye'),
     );
     await Promise.all([intake.stop(), dispatcher.stop(), due.stop()]);
@@ -215,6 +224,9 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
         await db.close();
         throw error;
       }
+      await publishPayloadLimit(db.control, config.payloadLimitBytes).catch((error: Error) =>
+        logger.warn({ err: error }, 'SQL enqueues keep the payload limit they had'),
+      );
       duties.start();
       dispatcher.start();
       due.start();

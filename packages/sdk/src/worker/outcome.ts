@@ -24,8 +24,6 @@ import type { StopReason } from './attempt.js';
 
 /** Causes of an error that are shown below its stack. */
 const MAX_CAUSES = 5;
-/** Bytes of UTF-8 one UTF-16 unit can take. */
-const MAX_BYTES_PER_UNIT = 3;
 
 /** What is known of every attempt that has ended. */
 export type Ending = {
@@ -111,17 +109,13 @@ function backoffOf({ assignment, random }: Ending): number {
 
 /** The result as JSON text, or the reason why there is none. */
 function resultText(value: unknown): string | undefined | Error {
-  let text: string | undefined;
   try {
-    text = JSON.stringify(value);
+    // how long it may be is the server's to say; the reporter keeps it below what a frame can hold
+    return JSON.stringify(value);
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
     return new TypeError(`the result cannot be written as JSON: ${reason}`, { cause });
   }
-  if (text === undefined || text.length * MAX_BYTES_PER_UNIT <= LIMITS.resultBytes) return text;
-  const bytes = Buffer.byteLength(text);
-  if (bytes <= LIMITS.resultBytes) return text;
-  return new RangeError(`the result is ${bytes} bytes of JSON; the limit is ${LIMITS.resultBytes}`);
 }
 
 export function describeError(error: unknown, code: string | undefined): JobError {

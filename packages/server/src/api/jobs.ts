@@ -3,9 +3,9 @@ import { DroverError, isFinished, type JobState, LIMITS, statesBefore } from '@d
 import type { ServerConfig } from '../config/server-config.js';
 import type { Runner } from '../db/database.js';
 import type { Engine } from '../engine.js';
+import { checkNewJobs } from '../lifecycle/check-new-jobs.js';
 import { findJob, findJobWithAttempts, findOutcome } from '../queries/find-job.js';
 import { listJobs } from '../queries/list-jobs.js';
-import { checkNewJobs } from './new-jobs.js';
 import type { RouteHandlers } from './route-handler.js';
 
 type JobsDeps = { engine: Engine; db: Runner; config: Pick<ServerConfig, 'payloadLimitBytes'> };

@@ -19,6 +19,9 @@ export class DatabaseError extends Error {
   }
 }
 
+/** Five characters, one of them a digit: `EPIPE` is none. */
+const SQL_STATE = /^(?=.*\d)[0-9A-Z]{5}$/;
+
 /** Deadlock and serialization failure: PostgreSQL chose us to give way, the same statement may be sent again. */
 const TRY_AGAIN_STATES = new Set(['40001', '40P01']);
 /** The server is starting, stopping, full or read-only: it will pass, or another server will answer. */
@@ -27,7 +30,7 @@ const UNAVAILABLE_CLASSES = ['08', '53', '57P', '25006'];
 export function toDatabaseError(error: Error, sent: 'sent' | 'not sent'): DatabaseError {
   if (error instanceof DatabaseError) return error;
   const state = (error as { code?: unknown }).code;
-  const sqlState = typeof state === 'string' && /^[0-9A-Z]{5}$/.test(state) ? state : undefined;
+  const sqlState = typeof state === 'string' && SQL_STATE.test(state) ? state : undefined;
   const kind = kindOf(sqlState, sent);
   return new DatabaseError(kind, error.message, sqlState, { cause: error });
 }

@@ -55,7 +55,7 @@ export function createIntake(deps: IntakeDeps): Intake {
   });
 
   async function insertRequests(requests: JobToInsert[][]): Promise<Answer[]> {
-    const prepared = prepare(requests.length === 1 ? (requests[0] as JobToInsert[]) : requests.flat());
+    const prepared = prepare(uniqueById(requests.length === 1 ? (requests[0] as JobToInsert[]) : requests.flat()));
     let duplicates: Set<string>;
     try {
       duplicates = await insertSurely(prepared);
@@ -66,7 +66,15 @@ export function createIntake(deps: IntakeDeps): Intake {
       throw asDroverError(error);
     }
     deliver(prepared, duplicates);
-    return requests.map((jobs) => jobs.map(({ id }) => ({ id, created: !duplicates.has(id) })));
+    // an id that comes twice is one job, which the first of the two has made
+    const answered = duplicates;
+    return requests.map((jobs) =>
+      jobs.map(({ id }) => {
+        const created = !answered.has(id);
+        answered.add(id);
+        return { id, created };
+      }),
+    );
   }
 
   async function oneByOne(requests: JobToInsert[][]): Promise<Answer[]> {
@@ -165,6 +173,13 @@ export function createIntake(deps: IntakeDeps): Intake {
       await gatherer.idle();
     },
   };
+}
+
+/** Twice the same id in one statement would be two grants of one job. */
+function uniqueById(jobs: JobToInsert[]): JobToInsert[] {
+  const byId = new Map<string, JobToInsert>();
+  for (const job of jobs) if (!byId.has(job.id)) byId.set(job.id, job);
+  return byId.size === jobs.length ? jobs : [...byId.values()];
 }
 
 /** The assignment of a job that was granted with its insert: first attempt, first fence. */

@@ -1,6 +1,6 @@
 /** Outcomes within their limits: what is over one fails the job with a reason, what is only long is cut. */
 import { DroverError, LIMITS, type Outcome } from '@drover/protocol';
-import { checkNewJobs } from '../api/new-jobs.js';
+import { checkNewJobs } from '../lifecycle/check-new-jobs.js';
 
 type OutcomeLimits = { payloadLimitBytes: number; resultLimitBytes: number };
 

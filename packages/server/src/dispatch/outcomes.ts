@@ -41,6 +41,8 @@ type OutcomesDeps = {
 const MAX_OUTCOMES_A_BATCH = 2000;
 const RETRY_MIN_MS = 100;
 const RETRY_MAX_MS = 2000;
+/** Of the error that an outcome is replaced with when the database does not take it. */
+const REFUSED_CODE = 'outcome_refused';
 
 export function createOutcomes(deps: OutcomesDeps): Outcomes {
   const { db, serverId, logger, signal } = deps;
@@ -139,8 +141,9 @@ export function createOutcomes(deps: OutcomesDeps): Outcomes {
     const [only] = items;
     if (items.length === 1 && only) {
       logger.error({ err: error, job: only.id }, 'an outcome was refused by the database');
-      if (only.kind === 'failed') return new Set([only.id]);
-      const refused = { name: 'OutcomeRefusedError', code: 'outcome_refused', message: error.message };
+      // this one is our own: if even that is refused, the job is left to be handed back
+      if (only.kind === 'failed' && only.error.code === REFUSED_CODE) return new Set([only.id]);
+      const refused = { name: 'OutcomeRefusedError', code: REFUSED_CODE, message: error.message };
       return writeUntilDone([{ id: only.id, fence: only.fence, kind: 'failed', runMs: 0, error: refused }]);
     }
     const middle = Math.ceil(items.length / 2);

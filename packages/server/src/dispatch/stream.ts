@@ -58,7 +58,7 @@ export function createWorkerStream(deps: StreamDeps): WorkerStream {
   return {
     upgrade(request, socket, head) {
       try {
-        if (new URL(request.url ?? '/', 'http://drover').pathname !== STREAM_PATH) {
+        if (request.url?.split('?', 1)[0] !== STREAM_PATH) {
           throw new DroverError('not_found', `there is no stream at ${request.url}`);
         }
         if (stopping) throw new DroverError('shutting_down', 'this server is stopping');

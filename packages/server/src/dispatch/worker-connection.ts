@@ -9,6 +9,7 @@ import {
 } from '@drover/protocol';
 import type { Logger } from 'pino';
 import type { Runner } from '../db/database.js';
+import { DatabaseError, isPassing } from '../db/database-error.js';
 import { releaseJobs } from '../lifecycle/release.js';
 import type { Dispatcher } from './dispatcher.js';
 import { failpoint } from '../failpoint.js';
@@ -52,9 +53,23 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
   let gone = false;
 
   function refuse(error: DroverError): void {
+    if (gone) return;
     logger.warn({ code: error.code, worker: session?.name }, `a worker was refused: ${error.message}`);
     wire.send(JSON.stringify({ kind: 'refused', code: error.code, message: error.message }));
     wire.close(error.code);
+    // at once: a peer that does not go must be given no more jobs meanwhile
+    leave('it was refused');
+  }
+
+  /** The connection serves its session no longer; whatever still comes over it is not heard. */
+  function leave(why: string): void {
+    gone = true;
+    if (!session || session.closed) return;
+    session.closed = true;
+    dispatcher.remove(session);
+    leaveSession(db, serverId, session.id, why).catch((error: Error) =>
+      logger.debug({ err: error }, 'a lost connection could not be noted'),
+    );
   }
 
   async function register(hello: Hello): Promise<void> {
@@ -65,15 +80,18 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
     const { held, paused } = await openSession(db, serverId, hello, deps.leaseMs);
     failpoint('session.opened');
     if (gone) return;
-    const known = new Map(hello.holds.map(({ id, fence }) => [id, fence]));
-    const own = held.filter(({ id, fence }) => known.get(id) === fence);
+    // by id and fence: a worker may have a newer grant of a job whose older outcome is not acknowledged yet
+    const known = new Set(hello.holds.map(grantKey));
+    const own = held.filter((grant) => known.has(grantKey(grant)));
     // granted by a server that could not deliver it any more
-    const undelivered = held.filter(({ id, fence }) => known.get(id) !== fence);
+    const undelivered = held.filter((grant) => !known.has(grantKey(grant)));
     if (undelivered.length > 0) await releaseJobs(db, undelivered);
     if (gone) return;
+    // another one may have said hello while this one was looked at
+    dispatcher.sessions.get(hello.sessionId)?.disconnect('the worker has a newer connection');
     session = createSession(hello, own, paused);
     const stillOwn = session.grants;
-    const dropped = hello.holds.filter(({ id }) => !stillOwn.has(id));
+    const dropped = hello.holds.filter(({ id, fence }) => stillOwn.get(id) !== fence);
     const { serverId: id, beatMs, leaseMs } = deps;
     const welcome = {
       kind: 'welcome',
@@ -193,6 +211,7 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
     },
     refuse,
     receive(text) {
+      if (gone) return;
       try {
         const message = readFrame(text);
         if (session) {
@@ -207,20 +226,16 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
         refuse(asDroverError(error as Error));
       }
     },
-    closed() {
-      gone = true;
-      if (!session || session.closed) return;
-      session.closed = true;
-      dispatcher.remove(session);
-      leaveSession(db, serverId, session.id, 'the connection was lost').catch((error: Error) =>
-        logger.debug({ err: error }, 'a lost connection could not be noted'),
-      );
-    },
+    closed: () => leave('the connection was lost'),
   };
 }
 
 function grantOf({ id, fence }: Grant): Grant {
   return { id, fence };
+}
+
+function grantKey({ id, fence }: Grant): string {
+  return `${id} ${fence}`;
 }
 
 function grantsText(grants: Grant[]): string {
@@ -230,5 +245,8 @@ function grantsText(grants: Grant[]): string {
 function asDroverError(error: Error): DroverError {
   if (error instanceof DroverError) return error;
   if (error instanceof SyntaxError) return new DroverError('invalid_json', error.message);
+  if (error instanceof DatabaseError && !isPassing(error)) {
+    return new DroverError('invalid_request', `the database refused the worker: ${error.message}`);
+  }
   return new DroverError('database_unavailable', error.message);
 }

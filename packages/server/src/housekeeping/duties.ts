@@ -69,7 +69,7 @@ export function createDuties(deps: DutiesDeps): Duties {
   const leases = createLeases({ db: control, serverId: identity.id, dispatcher, logger, beatMs, leaseMs, servers });
 
   async function beat(): Promise<void> {
-    await sayPresence(control, identity, false);
+    await sayPresence(control, identity);
     lastBeatAt = performance.now();
     others = (await aliveServers(control, 3 * beatMs)).filter((server) => server.id !== identity.id);
     await pauses.refresh(dispatcher);
@@ -110,7 +110,7 @@ export function createDuties(deps: DutiesDeps): Duties {
 
   async function prune(): Promise<void> {
     await ensurePartitions(reads);
-    const { dropped } = await pruneHistory(reads, deps.retentionMs, Date.now());
+    const { dropped } = await pruneHistory(reads, deps.retentionMs);
     if (dropped.length > 0) logger.info({ dropped }, 'history past its retention was dropped');
   }
 

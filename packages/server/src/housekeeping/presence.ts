@@ -19,10 +19,18 @@ const leave = sql('server_leave')`delete from drover.server where id = $1`;
 /** Servers that have been silent for a day are of no interest to anyone. */
 const forget = sql('servers_forget')`delete from drover.server where beat_at < now() - interval '1 day'`;
 
-export type ServerIdentity = { id: string; address: string; host: string; pid: number; version: string };
+export type ServerIdentity = {
+  id: string;
+  address: string;
+  host: string;
+  pid: number;
+  version: string;
+  /** It takes no new workers any more. */
+  draining: boolean;
+};
 
-export async function sayPresence(db: Runner, me: ServerIdentity, draining: boolean): Promise<void> {
-  await db.run(beat, [me.id, me.address, me.host, me.pid, me.version, draining]);
+export async function sayPresence(db: Runner, me: ServerIdentity): Promise<void> {
+  await db.run(beat, [me.id, me.address, me.host, me.pid, me.version, me.draining]);
 }
 
 /** The servers that were heard of within `withinMs`. */

@@ -75,6 +75,8 @@ with slot_group as materialized (
     from drover.job
     where job.state = 'ready' and job.queue = share.queue and job.type = share.type
       and job.priority >= coalesce(share.runner_up, -32768)
+      -- it came back from a worker while somebody cancelled it, and is about to end
+      and job.cancel_requested_at is null
       -- past its expiry it is failed by the next look for such jobs, never started
       and (job.expires_at is null or job.expires_at > now())
     order by job.priority desc, job.order_key

@@ -46,7 +46,9 @@ with outcome as (
 ), moved as (${INSERT_FINISHED_INTO_HISTORY}
 ), counted as (${addToRollup('finished', '$2')}
 ), added as (
-  select drover.insert_jobs(json_agg(child), count(*)::int, now() - interval '1 day')
+  select drover.insert_jobs(
+    json_agg(child), count(*)::int, min(drover.id_time((child->>'id')::uuid)) - interval '1 day'
+  )
   from finished f, json_array_elements(f.children::json) child
   having count(*) > 0
 )

@@ -16,7 +16,7 @@ where keep_until <= now() and id = any(array(
 returning 1`;
 
 const partitions = sql('history_partitions')`
-select c.relname as name
+select c.relname as name, to_date(right(c.relname, 8), 'YYYYMMDD') + 1 <= (now() at time zone 'UTC') - $1::double precision * interval '1 millisecond' as past
 from pg_inherits i
 join pg_class c on c.oid = i.inhrelid
 where i.inhparent = 'drover.job_history'::regclass and c.relname ~ '^job_history_[0-9]{8}$'
@@ -24,8 +24,13 @@ order by c.relname`;
 
 const otherPartition = sql('prune_other')`
 delete from drover.job_history_other
-where finished_at < now() - $1::double precision * interval '1 millisecond'
-  and (keep_until is null or keep_until <= now())
+where ctid = any(array(
+  select ctid
+  from drover.job_history_other
+  where finished_at < now() - $1::double precision * interval '1 millisecond'
+    and (keep_until is null or keep_until <= now())
+  limit ${DELETE_BATCH}
+))
 returning 1`;
 
 const oldRollups = sql('prune_rollups')`
@@ -42,15 +47,14 @@ export async function ensurePartitions(db: Runner): Promise<void> {
   await db.run(makePartitions);
 }
 
-/** Forgets what is older than `retentionMs`. Gives what was dropped. `now` is in milliseconds since 1970. */
-export async function pruneHistory(db: Runner, retentionMs: number, now: number): Promise<{ dropped: string[] }> {
+/** Forgets what is older than `retentionMs` by the database's clock. Gives the days that were dropped. */
+export async function pruneHistory(db: Runner, retentionMs: number): Promise<{ dropped: string[] }> {
   while ((await db.run(ownRetention)).length === DELETE_BATCH);
   const dropped: string[] = [];
-  for (const { name } of await db.run<{ name: string }>(partitions)) {
-    if (endOfDay(name) > now - retentionMs) break;
-    if (await dropOrThin(db, name)) dropped.push(name);
+  for (const { name, past } of await db.run<{ name: string; past: boolean }>(partitions, [retentionMs])) {
+    if (past && (await dropOrThin(db, name))) dropped.push(name);
   }
-  await db.run(otherPartition, [retentionMs]);
+  while ((await db.run(otherPartition, [retentionMs])).length === DELETE_BATCH);
   await db.run(oldRollups, [retentionMs]);
   await db.run(oldSessions, [retentionMs]);
   return { dropped };
@@ -75,10 +79,4 @@ async function dropOrThin(db: Runner, partition: string): Promise<boolean> {
 
 function unnamed(text: string) {
   return { name: '', text };
-}
-
-/** The end of the day that a partition's name tells, in milliseconds since 1970. */
-function endOfDay(partition: string): number {
-  const day = partition.slice('job_history_'.length);
-  return Date.parse(`${day.slice(0, 4)}-${day.slice(4, 6)}-${day.slice(6)}T00:00:00Z`) + 86_400_000;
 }

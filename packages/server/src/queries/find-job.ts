@@ -8,7 +8,7 @@
 import type { Job, JobError, JobState, JobWithAttempts } from '@drover/protocol';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
-import { earliestFinish } from './id-time.js';
+import { earliestFinish } from '../id-time.js';
 import { FINISHED_COLUMNS, type JobRow, toJob, toJobWithAttempts, UNFINISHED_COLUMNS } from './job-row.js';
 
 const findJobStatement = sql('find_job')`

@@ -1,8 +1,8 @@
 import { newJobSchema } from '@drover/protocol';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { bytesAtMost } from '../../src/api/new-jobs.js';
 import { parseNewJob } from '../../src/api/parse-new-job.js';
+import { bytesAtMost } from '../../src/lifecycle/check-new-jobs.js';
 
 const anything = fc.jsonValue({ maxDepth: 2 });
 const rightDuration = fc.constantFrom('30s', ' 10m', '2h', '3d', '1.5s', '0ms', 0, -0, 1, 1.4, 1.5, 1e9);
