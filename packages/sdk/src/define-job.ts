@@ -26,6 +26,11 @@ export type JobDefaults = {
   /** How long the finished job is kept, in place of the server's setting. */
   retention?: Duration;
   tags?: string[];
+  /**
+   * What becomes of a job whose worker is lost while it runs: `rerun` (default) gives it to another worker,
+   * `hold` makes it `unknown` until its worker's journal or a person says how it ended. Only `hold` is absolute.
+   */
+  onLost?: 'rerun' | 'hold';
 };
 
 export type DefineJobOptions<Input, Result, Output, ResultInput> = JobDefaults & {
@@ -61,6 +66,7 @@ const OPTION_NAMES = [
   'timeout',
   'retention',
   'tags',
+  'onLost',
 ] as const;
 
 export function defineJob<Input = unknown, Result = unknown, Output = Input, ResultInput = Result>(

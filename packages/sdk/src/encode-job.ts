@@ -26,6 +26,8 @@ export type EnqueueOptions = {
   /** In place of the definition's tags. */
   tags?: string[] | undefined;
   retention?: Duration | undefined;
+  /** What becomes of the job when its worker is lost: run it again, or hold it for a person or a late outcome. */
+  onLost?: 'rerun' | 'hold' | undefined;
 };
 
 const OPTION_NAMES = [

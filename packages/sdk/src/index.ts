@@ -10,13 +10,21 @@ export {
   type JobError,
   type JobState,
   type JobWithAttempts,
+  type Pause,
   type Queue as QueueInfo,
   type Server as ServerInfo,
   type Stats,
   type Worker as WorkerInfo,
 } from '@drover/protocol';
 export type { JobToAdd } from './client/bulk.js';
-export { type Client, type ClientOptions, createClient, type JobFilter, type JobPage } from './client/client.js';
+export {
+  type Client,
+  type ClientOptions,
+  createClient,
+  type JobFilter,
+  type JobPage,
+  type PauseTarget,
+} from './client/client.js';
 export type { JobHandle } from './client/job-handle.js';
 export type { ResultOptions } from './client/wait-for-result.js';
 export { type DefineJobOptions, defineJob, type JobDefaults, type JobDefinition } from './define-job.js';

@@ -9,6 +9,7 @@ import {
   type Job,
   type JobState,
   type JobWithAttempts,
+  type Pause,
   type Queue,
   ROUTES,
   type RouteAnswer,
@@ -152,6 +153,29 @@ export class Client {
     return (await this.#requester.request({ method: 'POST', path })) as Job<unknown, Result>;
   }
 
+  /** Ends an `unknown` job as failed, because somebody has found out that it did not do its work. */
+  async fail<Result>(job: IdOrHandle<Result>, reason?: string): Promise<Job<unknown, Result>> {
+    const path = `${jobPath(idOf(job))}/fail`;
+    const body = reason === undefined ? undefined : JSON.stringify({ reason });
+    return (await this.#requester.request({ method: 'POST', path, body })) as Job<unknown, Result>;
+  }
+
+  /** Starts no more jobs of a queue, of a type, on a worker (by its id), or at all. What runs goes on. */
+  async pause(what: PauseTarget, { note }: { note?: string | undefined } = {}): Promise<void> {
+    const body = note === undefined || 'worker' in what ? undefined : JSON.stringify({ note });
+    await this.#requester.request({ method: 'POST', path: `${pausePath(what)}/pause`, body });
+  }
+
+  async resume(what: PauseTarget): Promise<void> {
+    await this.#requester.request({ method: 'POST', path: `${pausePath(what)}/resume` });
+  }
+
+  /** The queues, types and, if so, the cluster that are paused. Paused workers are in `workers()`. */
+  async pauses(): Promise<Pause[]> {
+    const answer = await this.#requester.request({ method: 'GET', path: ROUTES.listPauses.path });
+    return (answer as RouteAnswer<'listPauses'>).items;
+  }
+
   /**
    * Waits for the job's end and gives its result. Throws `JobFailedError`, `JobCancelledError`, or
    * `TimeoutError` when the wait's own `timeout` has passed (the job goes on).
@@ -217,4 +241,14 @@ function queryText(filter: JobFilter): string {
     query.set(name, value instanceof Date ? value.toISOString() : String(value));
   }
   return query.size === 0 ? '' : `?${query}`;
+}
+
+/** What can be paused. */
+export type PauseTarget = { queue: string } | { type: string } | { worker: string } | { cluster: true };
+
+function pausePath(what: PauseTarget): string {
+  if ('queue' in what) return `/api/v1/queues/${encodeURIComponent(what.queue)}`;
+  if ('type' in what) return `/api/v1/types/${encodeURIComponent(what.type)}`;
+  if ('worker' in what) return `/api/v1/workers/${encodeURIComponent(what.worker)}`;
+  return '/api/v1/cluster';
 }

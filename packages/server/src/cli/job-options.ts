@@ -44,6 +44,11 @@ export const JOB_FLAGS: readonly JobFlag[] = [
     parse: toNumber,
   },
   { field: 'tags', flag: '--tag <tag>', description: 'tag; may be repeated', isList: true },
+  {
+    field: 'onLost',
+    flag: '--on-lost <policy>',
+    description: 'when its worker is lost: rerun, or hold it for a person',
+  },
   { field: 'id', flag: '--id <uuid>', description: 'id to give it; the same id again is the same job' },
 ];
 

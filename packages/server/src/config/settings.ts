@@ -168,6 +168,12 @@ export const SETTINGS = {
     description: 'Jobs that a worker holds beyond its slots. Default: as many as the pace of its jobs calls for.',
     commands: workers,
   },
+  ignorePause: {
+    kind: boolean(),
+    default: false,
+    description: 'The worker goes on when it, its queues, its types or the cluster are paused.',
+    commands: workers,
+  },
   drainTimeout: {
     kind: duration(0),
     default: '30s',

@@ -20,7 +20,20 @@ export function addJobCommands(program: Command, context: CliContext): void {
   addShow(job, context);
   addChange(job, context, 'cancel', 'Cancel a job: a queued one ends at once, a running one is told to stop.');
   addChange(job, context, 'retry', 'Give a failed or cancelled job another attempt, or start a waiting one now.');
+  addFail(job, context);
   addWait(job, context);
+}
+
+function addFail(job: Command, context: CliContext): void {
+  const command = job
+    .command('fail')
+    .description('End an unknown job as failed.')
+    .argument('<id>', 'id of the job')
+    .option('--reason <text>', 'what is known of it');
+  addSettingFlags(command, 'client').action(async (id: string, { reason }: { reason?: string }) => {
+    const failed = await withClient(command, context, (client) => client.fail(id, reason));
+    show(command, context, failed, () => `${failed.id} ${failed.state}`);
+  });
 }
 
 function addAdd(job: Command, context: CliContext): void {

@@ -1,0 +1,56 @@
+/** `drover pause …`, `drover resume …` and `drover pauses`: stop and go on giving out jobs while everything runs. */
+import type { Pause } from '@drover/protocol';
+import type { PauseTarget } from '@drover/sdk';
+import type { Command } from 'commander';
+import { addSettingFlags, type CliContext } from '../context.js';
+import { type Cell, formatTable, formatTime } from '../output.js';
+import { show, withClient } from '../with-client.js';
+
+/** What can be paused, with how it is named on the command line. */
+const TARGETS: readonly { name: string; argument?: string; target: (argument: string) => PauseTarget }[] = [
+  { name: 'queue', argument: '<name>', target: (queue) => ({ queue }) },
+  { name: 'type', argument: '<name>', target: (type) => ({ type }) },
+  { name: 'worker', argument: '<id>', target: (worker) => ({ worker }) },
+  { name: 'cluster', target: () => ({ cluster: true }) },
+];
+
+export function addPauseCommands(program: Command, context: CliContext): void {
+  const pause = program.command('pause').description('Start no more jobs of a queue, of a type, on a worker, or at all.');
+  const resume = program.command('resume').description('Start jobs again.');
+  for (const { name, argument, target } of TARGETS) {
+    const pauseOne = pause.command(name).description(`Pause a ${name}; what runs goes on.`);
+    if (argument) pauseOne.argument(argument);
+    if (name !== 'worker') pauseOne.option('--note <text>', 'why, for those who wonder');
+    addSettingFlags(pauseOne, 'client').action(async (...given: unknown[]) => {
+      const named = argument ? String(given[0]) : '';
+      const { note } = pauseOne.opts<{ note?: string }>();
+      await withClient(pauseOne, context, (client) => client.pause(target(named), { note }));
+      show(pauseOne, context, { paused: true }, () => `${name} ${named} is paused`.replace('  ', ' '));
+    });
+
+    const resumeOne = resume.command(name).description(`Resume a ${name}.`);
+    if (argument) resumeOne.argument(argument);
+    addSettingFlags(resumeOne, 'client').action(async (...given: unknown[]) => {
+      const named = argument ? String(given[0]) : '';
+      await withClient(resumeOne, context, (client) => client.resume(target(named)));
+      show(resumeOne, context, { paused: false }, () => `${name} ${named} goes on`.replace('  ', ' '));
+    });
+  }
+  const pauses = program.command('pauses').description('Show what is paused, by whom and why.');
+  addSettingFlags(pauses, 'client').action(async () => {
+    const items = await withClient(pauses, context, (client) => client.pauses());
+    show(pauses, context, { items }, () => pausesText(items));
+  });
+}
+
+function pausesText(pauses: readonly Pause[]): string {
+  if (pauses.length === 0) return 'nothing is paused';
+  const rows = pauses.map(({ scope, name, pausedBy, pausedAt, note }): Cell[] => [
+    scope,
+    name,
+    pausedBy,
+    formatTime(pausedAt),
+    note,
+  ]);
+  return formatTable(['scope', 'name', 'by', 'since', 'note'], rows);
+}
