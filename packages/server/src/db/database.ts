@@ -78,7 +78,8 @@ export function connectDatabase(options: DatabaseOptions): Database {
 
   async function choose(): Promise<void> {
     const best = bestOf(await findWritable(hosts), chosen);
-    if (!best) throw new DatabaseError('unavailable', `none of the ${hosts.length} database hosts is writable and up to date`);
+    if (!best)
+      throw new DatabaseError('unavailable', `none of the ${hosts.length} database hosts is writable and up to date`);
     const moved = chosen?.url !== best.url;
     chosen = best;
     if (!moved) return;

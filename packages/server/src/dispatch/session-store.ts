@@ -74,12 +74,7 @@ export type OpenedSession = {
 };
 
 /** Registers a worker or takes it over from another server. */
-export async function openSession(
-  db: Runner,
-  serverId: string,
-  hello: Hello,
-  leaseMs: number,
-): Promise<OpenedSession> {
+export async function openSession(db: Runner, serverId: string, hello: Hello, leaseMs: number): Promise<OpenedSession> {
   const { sessionId, name, host, pid, sdk, types, queues, slots, holds, previousSessions } = hello;
   const identity = [sessionId, serverId, name, host, pid, sdk, types, queues ?? null, slots];
   const [row] = await db.run<{ paused: boolean }>(open, [...identity, hello.ignorePause ?? false, leaseMs]);

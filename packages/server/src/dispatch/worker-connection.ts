@@ -10,9 +10,10 @@ import {
 import type { Logger } from 'pino';
 import type { Runner } from '../db/database.js';
 import { DatabaseError, isPassing } from '../db/database-error.js';
-import { releaseJobs } from '../lifecycle/release.js';
-import type { Dispatcher } from './dispatcher.js';
 import { failpoint } from '../failpoint.js';
+import { releaseJobs } from '../lifecycle/release.js';
+import { isSwitchedOff } from '../test-switches.js';
+import type { Dispatcher } from './dispatcher.js';
 import { noteBeat } from './leases.js';
 import { limitOutcome } from './limit-outcome.js';
 import type { Outcomes } from './outcomes.js';
@@ -91,7 +92,7 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
     dispatcher.sessions.get(hello.sessionId)?.disconnect('the worker has a newer connection');
     session = createSession(hello, own, paused);
     const stillOwn = session.grants;
-    const dropped = hello.holds.filter(({ id, fence }) => stillOwn.get(id) !== fence);
+    const dropped = isSwitchedOff('fencing') ? [] : hello.holds.filter(({ id, fence }) => stillOwn.get(id) !== fence);
     const { serverId: id, beatMs, leaseMs } = deps;
     const welcome = {
       kind: 'welcome',
@@ -178,8 +179,9 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
   }
 
   function settle(current: Session, items: Outcome[]): void {
-    const own = items.filter(({ id, fence }) => current.grants.get(id) === fence);
-    const stale = items.filter(({ id, fence }) => current.grants.get(id) !== fence).map(grantOf);
+    const isOwn = ({ id, fence }: Grant) => isSwitchedOff('fencing') || current.grants.get(id) === fence;
+    const own = items.filter(isOwn);
+    const stale = items.filter((item) => !isOwn(item)).map(grantOf);
     if (stale.length > 0) wire.send(JSON.stringify({ kind: 'ack', items: [], stale }));
     if (own.length === 0) return;
     deps.outcomes.report(own.map((item) => limitOutcome(item, deps))).then(

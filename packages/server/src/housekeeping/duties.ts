@@ -121,7 +121,12 @@ export function createDuties(deps: DutiesDeps): Duties {
     createPeriodic('recover', beatMs, recover, logger),
     createPeriodic('expire', EXPIRY_EVERY_MS, expire, logger),
     createPeriodic('pass on cancels', CANCELS_EVERY_MS, cancels, logger),
-    createPeriodic('reconcile', RECONCILE_BEATS * beatMs, () => reconcile(control, identity.id, logger, 2 * beatMs), logger),
+    createPeriodic(
+      'reconcile',
+      RECONCILE_BEATS * beatMs,
+      () => reconcile(control, identity.id, logger, 2 * beatMs),
+      logger,
+    ),
     createPeriodic('rebalance', REBALANCE_BEATS * beatMs, rebalance, logger),
     createPeriodic('prune', PRUNE_EVERY_MS, prune, logger),
   ];

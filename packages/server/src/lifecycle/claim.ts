@@ -96,7 +96,8 @@ returning j.id, j.fence, j.session_id, j.attempt, j.max_attempts, j.timeout_ms, 
 export async function claimJobs(db: Runner, groups: readonly SlotGroup[]): Promise<ClaimedJob[]> {
   const rows = await db.runRaw(claim, [JSON.stringify(groups.map(toParameter))]);
   return rows.map((row) => {
-    const [id, fence, sessionId, attempt, maxAttempts, timeoutMs, type, queue, backoff, payload, held] = row as string[];
+    const [id, fence, sessionId, attempt, maxAttempts, timeoutMs, type, queue, backoff, payload, held] =
+      row as string[];
     return {
       id: id as string,
       fence: Number(fence),

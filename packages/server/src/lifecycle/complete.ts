@@ -7,6 +7,7 @@ import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import { INSERT_FINISHED_INTO_HISTORY } from './move-to-history.js';
 import { addToRollup } from './rollup.js';
+import { SAME_GRANT } from './same-grant.js';
 
 export type Completion = {
   id: string;
@@ -22,7 +23,7 @@ export type CompletionWithChildren = Completion & { children: string };
 const FINISH = `
   delete from drover.job j
   using outcome o
-  where j.id = o.id and j.fence = o.fence and j.state in ('running', 'unknown')
+  where ${SAME_GRANT} and j.state in ('running', 'unknown')
   returning j.*, o.run_ms,
     'succeeded'::drover.job_state as ended_state,
     now() - o.run_ms * interval '1 millisecond' as ended_started_at,

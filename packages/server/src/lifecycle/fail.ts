@@ -9,6 +9,7 @@ import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import { INSERT_FINISHED_INTO_HISTORY } from './move-to-history.js';
 import { addToRollup } from './rollup.js';
+import { SAME_GRANT } from './same-grant.js';
 
 export type Failure = {
   id: string;
@@ -21,7 +22,7 @@ export type Failure = {
 
 const MAY_RETRY = `
     o.retry_in_ms is not null and j.attempt - j.lost_attempts < j.max_attempts and j.cancel_requested_at is null`;
-const THIS_GRANT = "j.id = o.id and j.fence = o.fence and j.state in ('running', 'unknown')";
+const THIS_GRANT = `${SAME_GRANT} and j.state in ('running', 'unknown')`;
 const STARTED_AT = "now() - o.run_ms * interval '1 millisecond'";
 
 const fail = sql('fail')`

@@ -13,6 +13,7 @@
 import type { Grant } from '@drover/protocol';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
+import { isSwitchedOff } from '../test-switches.js';
 import { INSERT_LOST_INTO_HISTORY } from './move-to-history.js';
 import { addToRollup } from './rollup.js';
 import { STILL_RUNNING } from './still-running.js';
@@ -55,6 +56,10 @@ const COUNTS = `
   (select count(*) from returned)::int as returned, (select count(*) from held)::int as held,
   array(select id::text from finished) as failed`;
 
+/** No lease counts as over before all had a lease's time to be renewed after the last gap. */
+const NO_RECENT_GAP = `(${isSwitchedOff('beacon')}
+        or (select gap_ended_at from drover.beacon) < now() - ($2::double precision + $4) * interval '1 millisecond')`;
+
 const loseSessions = sql('lose_sessions')`
 with lost as (
   update drover.session s
@@ -64,7 +69,7 @@ with lost as (
     select id
     from drover.session
     where ended_at is null and expires_at < now() - $2::double precision * interval '1 millisecond'
-      and (select gap_ended_at from drover.beacon) < now() - ($2::double precision + $4) * interval '1 millisecond'
+      and ${NO_RECENT_GAP}
     order by expires_at
     limit $1
     for update skip locked
@@ -94,11 +99,7 @@ export async function loseExpiredSessions(
 }
 
 /** The worker's successor says that these died with it. */
-export async function loseGrants(
-  db: Runner,
-  serverId: string,
-  grants: Grant[],
-): Promise<Lost & { changed: string[] }> {
+export async function loseGrants(db: Runner, serverId: string, grants: Grant[]): Promise<Lost & { changed: string[] }> {
   const rows = grants.map(({ id, fence }) => ({ id, fence }));
   const [row] = await db.run<Lost & { changed: string[] }>(loseOfGrants, [JSON.stringify(rows), serverId]);
   return row ?? { changed: [], returned: 0, held: 0, failed: [] };

@@ -5,6 +5,7 @@
 import type { Grant } from '@drover/protocol';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
+import { SAME_GRANT } from './same-grant.js';
 import { STILL_RUNNING } from './still-running.js';
 
 const release = sql('release')`
@@ -14,7 +15,7 @@ with handed_back as (
 update drover.job j
 set state = 'ready', session_id = null, started_at = null, attempt = attempt - 1
 from handed_back o
-where j.id = o.id and j.fence = o.fence and ${STILL_RUNNING}
+where ${SAME_GRANT} and ${STILL_RUNNING}
 returning j.id::text as id`;
 
 /** Gives the ids that were released. */

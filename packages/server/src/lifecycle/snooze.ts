@@ -1,6 +1,7 @@
 /** running → scheduled, for a batch: the handler asked to be run later. No attempt is used up. */
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
+import { SAME_GRANT } from './same-grant.js';
 import { STILL_RUNNING } from './still-running.js';
 
 export type Snooze = { id: string; fence: number; inMs: number };
@@ -13,7 +14,7 @@ update drover.job j
 set state = 'scheduled', session_id = null, started_at = null, attempt = attempt - 1,
   run_at = now() + o.in_ms * interval '1 millisecond'
 from outcome o
-where j.id = o.id and j.fence = o.fence and ${STILL_RUNNING}
+where ${SAME_GRANT} and ${STILL_RUNNING}
 returning j.id::text as id`;
 
 /** Gives the ids that were snoozed. */

@@ -3,6 +3,7 @@ import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import { INSERT_FINISHED_INTO_HISTORY } from './move-to-history.js';
 import { addToRollup } from './rollup.js';
+import { SAME_GRANT } from './same-grant.js';
 
 export type Stop = { id: string; fence: number; runMs: number };
 
@@ -12,7 +13,7 @@ with outcome as (
 ), finished as (
   delete from drover.job j
   using outcome o
-  where j.id = o.id and j.fence = o.fence and j.state in ('running', 'unknown')
+  where ${SAME_GRANT} and j.state in ('running', 'unknown')
   returning j.*, o.run_ms,
     'cancelled'::drover.job_state as ended_state,
     now() - o.run_ms * interval '1 millisecond' as ended_started_at,

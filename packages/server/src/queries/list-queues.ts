@@ -28,7 +28,9 @@ left join drover.pause p on p.scope = 'queue' and p.name = q.queue
 order by q.queue`;
 
 /** Null where the last hour brought nothing. */
-type QueueRow = { name: string; types: string[]; paused: boolean } & { [Column in keyof FlowSums]: FlowSums[Column] | null };
+type QueueRow = { name: string; types: string[]; paused: boolean } & {
+  [Column in keyof FlowSums]: FlowSums[Column] | null;
+};
 
 export async function listQueues(db: Runner, hotCounts: () => Promise<HotCounts>): Promise<Queue[]> {
   const [rows, hot] = await Promise.all([db.run<QueueRow>(listQueuesStatement), hotCounts()]);

@@ -15,7 +15,9 @@ const TARGETS: readonly { name: string; argument?: string; target: (argument: st
 ];
 
 export function addPauseCommands(program: Command, context: CliContext): void {
-  const pause = program.command('pause').description('Start no more jobs of a queue, of a type, on a worker, or at all.');
+  const pause = program
+    .command('pause')
+    .description('Start no more jobs of a queue, of a type, on a worker, or at all.');
   const resume = program.command('resume').description('Start jobs again.');
   for (const { name, argument, target } of TARGETS) {
     const pauseOne = pause.command(name).description(`Pause a ${name}; what runs goes on.`);
