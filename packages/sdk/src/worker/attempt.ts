@@ -22,6 +22,8 @@ export class Attempt {
   children: NewJob[] | undefined;
   /** Children's payloads that asynchronous schemas still check; the success waits for them. */
   checksUnderWay: Promise<unknown>[] | undefined;
+  /** Hears of every interruption, where the signal tells of the first alone. */
+  onInterrupt: ((reason: StopReason, error: Error) => void) | undefined;
   #controller: AbortController | undefined;
   #abortReason: Error | undefined;
 
@@ -41,6 +43,7 @@ export class Attempt {
   interrupt(stopReason: StopReason, error: Error): void {
     if (this.isSettled) return;
     if (this.stopReason === undefined || weightOf(stopReason) < weightOf(this.stopReason)) this.stopReason = stopReason;
+    this.onInterrupt?.(stopReason, error);
     if (this.#abortReason !== undefined) return;
     this.#abortReason = error;
     this.#controller?.abort(error);

@@ -6,17 +6,15 @@
  * signal keeps its slot and its job; reporting it earlier would let two attempts overlap.
  */
 import type { Outcome } from '@drover/protocol';
-import { Snooze, TimeoutError } from '../errors.js';
+import { Snooze } from '../errors.js';
 import type { Logger } from '../logger.js';
-import { MAX_TIMER_MS } from '../options.js';
 import { type StandardSchema, validate } from '../standard-schema.js';
 import type { Attempt } from './attempt.js';
 import type { JobHandler } from './handle.js';
 import { type ContextServices, JobContext } from './job-context.js';
 import { type Ending, outcomeOfError, outcomeOfInvalidPayload, outcomeOfReturn } from './outcome.js';
+import { limitTime } from './time-limit.js';
 
-/** A handler that has not settled this long after its time limit is worth a warning. */
-const OVERDUE_MS = 5000;
 const MICROSECONDS = 1000;
 
 export type RunnerOptions = {
@@ -48,7 +46,8 @@ export class Runner {
     const handler = this.#handlers.get(assignment.type);
     if (handler === undefined) return { id: assignment.id, fence: assignment.fence, kind: 'released' };
     const startedAt = this.#now();
-    const clock = assignment.timeoutMs === null ? undefined : this.#limitTime(attempt, assignment.timeoutMs);
+    const { timeoutMs } = assignment;
+    const clock = timeoutMs === null ? undefined : limitTime(attempt, timeoutMs, () => this.#warnOverdue(attempt));
     try {
       const checked = this.#checkPayload(handler, attempt);
       const context = checked instanceof Promise ? await checked : checked;
@@ -83,27 +82,9 @@ export class Runner {
     }
   }
 
-  /** Aborts the attempt's signal when its time is over. */
-  #limitTime(attempt: Attempt, timeoutMs: number): { stop(): void } {
-    let leftMs = timeoutMs;
-    let timer: NodeJS.Timeout;
-    const arm = () => {
-      // A limit of more than 24 days is counted in parts.
-      const partMs = Math.min(leftMs, MAX_TIMER_MS);
-      leftMs -= partMs;
-      timer = setTimeout(leftMs > 0 ? arm : expire, partMs);
-    };
-    const expire = () => {
-      attempt.interrupt('timeout', new TimeoutError(`the attempt took longer than its timeout of ${timeoutMs} ms`));
-      timer = setTimeout(warn, OVERDUE_MS);
-    };
-    const warn = () => {
-      const { id, type } = attempt.assignment;
-      const fields = { jobId: id, jobType: type, timeoutMs };
-      this.#logger.warn(fields, 'the handler goes on after its timeout; it holds its slot until it stops');
-    };
-    arm();
-    return { stop: () => clearTimeout(timer) };
+  #warnOverdue({ assignment }: Attempt): void {
+    const fields = { jobId: assignment.id, jobType: assignment.type, timeoutMs: assignment.timeoutMs };
+    this.#logger.warn(fields, 'the handler goes on after its timeout; it holds its slot until it stops');
   }
 
   #ending(attempt: Attempt, startedAt: number): Ending {
