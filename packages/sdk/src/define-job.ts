@@ -13,6 +13,7 @@ import {
 } from '@drover/protocol';
 import { refuse, refuseUnknownOptions } from './options.js';
 import { isStandardSchema, type StandardSchema } from './standard-schema.js';
+import { type IsolationInput, isolationOption, type ProcessIsolation } from './worker/isolation/isolation-option.js';
 
 export type JobDefaults = {
   queue?: string;
@@ -39,6 +40,8 @@ export type DefineJobOptions<Input, Result, Output, ResultInput> = JobDefaults &
   payload?: StandardSchema<Input, Output>;
   /** Checked when the handler returns, and again by `client.result()`, which gives the schema's output. */
   result?: StandardSchema<ResultInput, Result>;
+  /** Whether the handler runs in a process of its own. Default: `'none'`, in the worker's. */
+  isolation?: IsolationInput | undefined;
 };
 
 /** `Input` is what an enqueue takes, `Output` what the handler gets; likewise `ResultInput` and `Result`. */
@@ -46,6 +49,8 @@ export type JobDefinition<Input = unknown, Result = unknown, Output = Input, Res
   readonly type: string;
   readonly payload: StandardSchema<Input, Output> | undefined;
   readonly result: StandardSchema<ResultInput, Result> | undefined;
+  /** Undefined: the handler runs in the worker's process. */
+  readonly isolation: ProcessIsolation | undefined;
   /** Parsed: durations in milliseconds. */
   readonly defaults: Readonly<Omit<NewJob, 'id' | 'payload' | 'delay' | 'runAt' | 'expiresAt'>>;
   /** The defaults as the inside of a JSON object, so that an enqueue only adds its id and payload. */
@@ -59,6 +64,7 @@ const OPTION_NAMES = [
   'type',
   'payload',
   'result',
+  'isolation',
   'queue',
   'priority',
   'maxAttempts',
@@ -73,7 +79,7 @@ export function defineJob<Input = unknown, Result = unknown, Output = Input, Res
   options: DefineJobOptions<Input, Result, Output, ResultInput>,
 ): JobDefinition<Input, Result, Output, ResultInput> {
   refuseUnknownOptions('defineJob', options, OPTION_NAMES);
-  const { payload, result, ...given } = options;
+  const { payload, result, isolation, ...given } = options;
   for (const [name, schema] of Object.entries({ payload, result })) {
     if (schema === undefined || isStandardSchema(schema)) continue;
     refuse('defineJob', name, schema, 'a Standard Schema (of zod, valibot, arktype, …)');
@@ -87,6 +93,7 @@ export function defineJob<Input = unknown, Result = unknown, Output = Input, Res
     type: parsed.data.type,
     payload,
     result,
+    isolation: isolationOption('defineJob', isolation),
     defaults: Object.freeze(parsed.data),
     encodedDefaults: JSON.stringify(parsed.data).slice(1, -1),
   });

@@ -40,3 +40,4 @@ export {
   TimeoutError,
 } from './errors.js';
 export type { StandardSchema } from './standard-schema.js';
+export type { IsolationInput, MemorySize, ProcessIsolationInput } from './worker/isolation/isolation-option.js';

@@ -16,6 +16,7 @@ import { durationOption, integerOption, refuse, refuseUnknownOptions } from '../
 import { givenToken, serverUrls } from '../server-urls.js';
 import { SDK_VERSION } from '../version.js';
 import type { JobHandler } from './handle.js';
+import { isIsolatedProcess } from './isolation/inside.js';
 import { AdaptivePrefetch, fixedPrefetch, type Prefetch } from './prefetch.js';
 
 const DEFAULT_SLOTS = 10;
@@ -69,6 +70,7 @@ export function readyWorkerOptions(options: WorkerOptions): ReadyWorkerOptions {
   const where = 'createWorker';
   refuseUnknownOptions(where, options, OPTION_NAMES);
   const { handlers, prefetch = 'adaptive' } = options;
+  checkIsolation(where, handlers);
   const slots = integerOption(where, 'slots', options.slots, {
     fallback: DEFAULT_SLOTS,
     min: 1,
@@ -88,6 +90,20 @@ export function readyWorkerOptions(options: WorkerOptions): ReadyWorkerOptions {
     logger: options.logger ?? stderrLogger,
     identity: identityOf(options, slots, typesOf(handlers)),
   };
+}
+
+function checkIsolation(where: string, handlers: readonly JobHandler[]): void {
+  if (isIsolatedProcess()) {
+    throw new DroverError(
+      'wrong_state',
+      `${where}: this is the process of an isolated handler; export the handler from a module that starts no worker`,
+    );
+  }
+  for (const { definition, module } of handlers) {
+    if (definition.isolation === undefined || module !== undefined) continue;
+    const expected = `the module of the isolated handler of "${definition.type}": handle(job, run, { module: import.meta.url })`;
+    refuse(where, 'handlers.module', module, expected);
+  }
 }
 
 function typesOf(handlers: readonly JobHandler[]): string[] {

@@ -21,6 +21,7 @@ import {
 } from '@drover/protocol';
 import { PermanentError, RetryAfter, Snooze } from '../errors.js';
 import type { StopReason } from './attempt.js';
+import { ProcessError } from './isolation/process-error.js';
 
 /** Causes of an error that are shown below its stack. */
 const MAX_CAUSES = 5;
@@ -65,7 +66,8 @@ export function outcomeOfError(ending: Ending, error: unknown): Outcome | undefi
   if (error instanceof RetryAfter) return failure(assignment, runMs, error, undefined, error.delayMs);
   // Told to go and gone: nothing is wrong with the job, so the next worker starts it, and no attempt is used up.
   if (stopReason === 'shutdown') return { id, fence, kind: 'released' };
-  return failure(assignment, runMs, error, undefined, backoffOf(ending));
+  const code = error instanceof ProcessError ? error.code : undefined;
+  return failure(assignment, runMs, error, code, backoffOf(ending));
 }
 
 /** The outcome of an attempt whose payload does not fit; its handler was not called. */

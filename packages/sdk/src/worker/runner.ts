@@ -5,12 +5,13 @@
  * What always holds: an outcome is made only after the handler has settled. A handler that ignores its
  * signal keeps its slot and its job; reporting it earlier would let two attempts overlap.
  */
-import type { Outcome } from '@drover/protocol';
+import { LIMITS, type Outcome } from '@drover/protocol';
 import { Snooze } from '../errors.js';
 import type { Logger } from '../logger.js';
 import { type StandardSchema, validate } from '../standard-schema.js';
 import type { Attempt } from './attempt.js';
 import type { JobHandler } from './handle.js';
+import { IsolatedRunner } from './isolation/isolated-runner.js';
 import { type ContextServices, JobContext } from './job-context.js';
 import { type Ending, outcomeOfError, outcomeOfInvalidPayload, outcomeOfReturn } from './outcome.js';
 import { limitTime } from './time-limit.js';
@@ -21,11 +22,17 @@ export type RunnerOptions = {
   handlers: readonly JobHandler[];
   services: ContextServices;
   logger: Logger;
+  /** The most attempts that run at once. */
+  slots?: number;
+  /** The program of isolated handlers' processes. */
+  processMain?: URL;
   now?: () => number;
   random?: () => number;
 };
 
 export class Runner {
+  /** Runs the handlers that have processes of their own; undefined if there are none. */
+  readonly isolated: IsolatedRunner | undefined;
   readonly #handlers: ReadonlyMap<string, JobHandler>;
   readonly #services: ContextServices;
   readonly #logger: Logger;
@@ -38,6 +45,22 @@ export class Runner {
     this.#logger = options.logger;
     this.#now = options.now ?? (() => performance.now());
     this.#random = options.random ?? Math.random;
+    if (options.handlers.some(({ definition }) => definition.isolation !== undefined)) {
+      const { services, logger, slots = LIMITS.workerSlots, processMain } = options;
+      this.isolated = new IsolatedRunner({
+        services,
+        logger,
+        slots,
+        processMain,
+        now: this.#now,
+        random: this.#random,
+      });
+    }
+  }
+
+  /** Ends the processes of isolated handlers; resolves when none is left. */
+  async stop(): Promise<void> {
+    await this.isolated?.stop();
   }
 
   /** Never rejects. No outcome means that the job is no longer ours to report. */
@@ -45,6 +68,9 @@ export class Runner {
     const { assignment } = attempt;
     const handler = this.#handlers.get(assignment.type);
     if (handler === undefined) return { id: assignment.id, fence: assignment.fence, kind: 'released' };
+    if (this.isolated !== undefined && handler.definition.isolation !== undefined) {
+      return this.isolated.run(attempt, handler);
+    }
     const startedAt = this.#now();
     const { timeoutMs } = assignment;
     const clock = timeoutMs === null ? undefined : limitTime(attempt, timeoutMs, () => this.#warnOverdue(attempt));

@@ -1,0 +1,147 @@
+/**
+ * Runs one attempt in a process of its own: payload, handler and outcome are the same code as in-process, run
+ * there by the `Runner` of `process-main.ts`. Here is what only the worker can do: keep the time limit, pass on
+ * the interruption, kill a handler that ignores it, and judge a process that ended without an outcome.
+ *
+ * What always holds: `run` resolves when the handler has settled and its process is idle again, or when the
+ * process and everything it started are gone. An interrupted, crashed or killed process is never used again.
+ */
+import { fileURLToPath } from 'node:url';
+import type { Outcome } from '@drover/protocol';
+import type { Logger } from '../../logger.js';
+import type { Attempt } from '../attempt.js';
+import type { JobHandler } from '../handle.js';
+import type { ContextServices } from '../job-context.js';
+import { outcomeOfError } from '../outcome.js';
+import { limitTime } from '../time-limit.js';
+import type { Ended, JobListener, JobProcess } from './job-process.js';
+import { KillTimer } from './kill-timer.js';
+import { type IsolatedHandler, ProcessPool } from './process-pool.js';
+import type { SharedProcessTable } from './process-table.js';
+
+/**
+ * By the reason to stop, the most that a handler gets after its signal was aborted, whatever its `grace`: a lost
+ * job is another's soon, and the worker's own `stop()` waits 5 s for handlers that must go.
+ */
+const MAX_GRACE_MS: Readonly<Record<string, number>> = { lost: 1000, unconfirmed: 1000, shutdown: 4000 };
+
+const PROCESS_MAIN = new URL('./process-main.js', import.meta.url);
+
+export type IsolatedRunnerOptions = {
+  services: ContextServices;
+  logger: Logger;
+  slots: number;
+  now: () => number;
+  random: () => number;
+  /** The program of the processes. Tests that run from source name the built one. */
+  processMain?: URL | undefined;
+};
+
+export class IsolatedRunner {
+  readonly #options: IsolatedRunnerOptions;
+  readonly #pool: ProcessPool;
+  readonly #running = new Map<Attempt, JobProcess>();
+
+  constructor(options: IsolatedRunnerOptions) {
+    const { slots, logger, processMain = PROCESS_MAIN } = options;
+    this.#options = options;
+    this.#pool = new ProcessPool({ slots, logger, main: fileURLToPath(processMain) });
+  }
+
+  /** For `killProcesses`, from any thread. */
+  get processTable(): SharedProcessTable {
+    return this.#pool.table.shared;
+  }
+
+  /** The processes that exist, busy or idle. */
+  get pids(): number[] {
+    return this.#pool.pids;
+  }
+
+  /** Never rejects. No outcome means that the job is no longer ours to report. */
+  async run(attempt: Attempt, handler: JobHandler): Promise<Outcome | undefined> {
+    const { now, random } = this.#options;
+    const { assignment } = attempt;
+    const startedAt = now();
+    try {
+      const isolated = isolatedHandler(handler);
+      const process = await this.#pool.take(isolated, attempt.signal);
+      const outcome = await this.#runIn(process, attempt, isolated);
+      // Lost in the moment of its end: the process did not know.
+      return attempt.stopReason === 'lost' ? undefined : outcome;
+    } catch (error) {
+      const ending = { assignment, runMs: now() - startedAt, stopReason: attempt.stopReason, random: random() };
+      return outcomeOfError(ending, error);
+    } finally {
+      attempt.isSettled = true;
+    }
+  }
+
+  /** Kills the processes of running attempts hard, such as those of `rerun` jobs; answers how many. */
+  killRunning(filter: (attempt: Attempt) => boolean, reason = 'its worker may run the job no longer'): number {
+    const chosen = [...this.#running].filter(([attempt]) => filter(attempt));
+    for (const [, process] of chosen) process.kill(reason);
+    return chosen.length;
+  }
+
+  /** Kills every process at once and starts no more. */
+  killAll(reason = 'its worker must go'): void {
+    this.#pool.killAll(reason);
+  }
+
+  /** Ends idle processes and kills those that still run; resolves when nothing is left of any. */
+  async stop(): Promise<void> {
+    await this.#pool.stop();
+  }
+
+  async #runIn(process: JobProcess, attempt: Attempt, { isolation }: IsolatedHandler): Promise<Outcome | undefined> {
+    const { assignment } = attempt;
+    const { timeoutMs } = assignment;
+    const { graceMs, maxJobs } = isolation;
+    const killTimer = new KillTimer(process, this.#options.now);
+    attempt.onInterrupt = (reason, error) => {
+      process.interrupt(reason, error);
+      killTimer.within(Math.min(graceMs, MAX_GRACE_MS[reason] ?? graceMs));
+    };
+    const clock = timeoutMs === null ? undefined : limitTime(attempt, timeoutMs);
+    this.#running.set(attempt, process);
+    let ended: Ended | undefined;
+    try {
+      // An interruption may have come in the turn in which the process was taken.
+      attempt.signal.throwIfAborted();
+      ended = await process.run(assignment, this.#listenerOf(attempt));
+      return ended.outcome;
+    } finally {
+      clock?.stop();
+      killTimer.stop();
+      attempt.onInterrupt = undefined;
+      this.#logOutput(process, attempt);
+      const isClean = attempt.stopReason === undefined && ended?.leftovers === 0;
+      await this.#pool.giveBack(process, isClean, maxJobs);
+      this.#running.delete(attempt);
+    }
+  }
+
+  #listenerOf(attempt: Attempt): JobListener {
+    const { services } = this.#options;
+    return {
+      logger: services.logger,
+      progress: (value: string) => services.reportProgress(attempt, value),
+    };
+  }
+
+  #logOutput(process: JobProcess, { assignment }: Attempt): void {
+    const output = process.takeOutput();
+    if (output === undefined) return;
+    const fields = { jobId: assignment.id, jobType: assignment.type, pid: process.pid, ...output };
+    this.#options.logger.debug(fields, 'output of an isolated handler');
+  }
+}
+
+function isolatedHandler({ definition, module, loader }: JobHandler): IsolatedHandler {
+  const { type, isolation } = definition;
+  if (isolation === undefined || module === undefined) {
+    throw new Error(`the handler of ${type} has no module to be loaded from`);
+  }
+  return { type, module, loader, isolation };
+}

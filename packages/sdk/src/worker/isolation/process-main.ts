@@ -1,0 +1,92 @@
+/**
+ * The program of an isolated handler's process: `process-main.js <module> <job type> <memory limit in bytes>`.
+ * First the watchdog, so that even a module that blocks while it is loaded dies with the worker; then the
+ * handler; then one job after the other, each run by the same `Runner` as in-process.
+ */
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
+import { TimeoutError } from '../../errors.js';
+import { Attempt, InterruptedError } from '../attempt.js';
+import type { JobHandler } from '../handle.js';
+import { Runner } from '../runner.js';
+import { handlersOf } from './attach-module.js';
+import { markAsIsolated } from './inside.js';
+import { Leftovers } from './leftovers.js';
+import { type FromProcess, MARK_VARIABLE, type ToProcess, toProcessMessage } from './messages.js';
+import { ProcessServices } from './process-services.js';
+import { killOwnTree } from './process-tree.js';
+
+/** The thread does next to nothing; what it may take is no part of the handler's memory to speak of. */
+const WATCHDOG_LIMITS = { maxOldGenerationSizeMb: 16, maxYoungGenerationSizeMb: 4, stackSizeMb: 1 };
+
+const [, , module = '', type = '', memoryBytes = '0'] = process.argv;
+const mark = process.env[MARK_VARIABLE] ?? '';
+const services = new ProcessServices();
+let current: Attempt | undefined;
+
+process.title = `drover ${type}`;
+process.on('disconnect', () => killOwnTree(mark));
+markAsIsolated();
+await startWatchdog();
+const handler = await loadHandler();
+const runner = new Runner({ handlers: [handler], services, logger: services.logger });
+const leftovers = new Leftovers();
+process.on('message', (raw) => received(toProcessMessage(raw)));
+send({ kind: 'ready' });
+
+function received(message: ToProcess | undefined): void {
+  switch (message?.kind) {
+    case 'run':
+      current = new Attempt(message.assignment);
+      void run(current);
+      return;
+    case 'interrupt':
+      current?.interrupt(message.reason, interruption(message.code, message.message));
+      return;
+    case 'end':
+      // Exit handlers of the module run; its timers and sockets do not hold the process.
+      process.exit();
+  }
+}
+
+async function run(attempt: Attempt): Promise<void> {
+  const outcome = await runner.run(attempt);
+  current = undefined;
+  services.flush();
+  send({ kind: 'ended', outcome, leftovers: leftovers.count() });
+}
+
+function interruption(code: InterruptedError['code'], message: string): Error {
+  return code === 'timeout' ? new TimeoutError(message) : new InterruptedError(code, message);
+}
+
+async function startWatchdog(): Promise<void> {
+  const watchdog = new Worker(new URL('./watchdog.js', import.meta.url), {
+    workerData: { mark, memoryBytes: Number(memoryBytes) },
+    resourceLimits: WATCHDOG_LIMITS,
+    // Without the handler's loaders: the thread must be up at once.
+    execArgv: [],
+    env: {},
+  });
+  await once(watchdog, 'message');
+  watchdog.unref();
+  // Without it nobody would notice the worker's end.
+  watchdog.on('exit', () => killOwnTree(mark));
+}
+
+async function loadHandler(): Promise<JobHandler> {
+  try {
+    const found = handlersOf((await import(module)) as object).find(({ definition }) => definition.type === type);
+    if (found === undefined) throw new Error(`it exports no handler of "${type}"`);
+    // Isolated already.
+    return { ...found, definition: { ...found.definition, isolation: undefined } };
+  } catch (error) {
+    const { message, stack = message } = error instanceof Error ? error : new Error(String(error));
+    await new Promise((resolve) => process.send?.({ drover: { kind: 'unusable', message, stack } }, resolve));
+    process.exit(1);
+  }
+}
+
+function send(message: FromProcess): void {
+  services.send(message);
+}

@@ -1,0 +1,158 @@
+/**
+ * The processes of a worker's isolated handlers. One that ended its job cleanly waits for the next job of its
+ * type, so that a job costs a message there and back instead of a start of Node.
+ *
+ * What always holds: there are never more processes than slots, busy and idle together. A start that would be
+ * one too many first ends the process that has been idle longest. A process is given out again only if its
+ * last job ended by itself and left nothing running.
+ */
+import type { Logger } from '../../logger.js';
+import type { ProcessIsolation } from './isolation-option.js';
+import { JobProcess } from './job-process.js';
+import { nodeArguments } from './node-arguments.js';
+import { ProcessTable } from './process-table.js';
+
+const IDLE_TIMEOUT_MS = 60_000;
+
+export type ProcessPoolOptions = {
+  slots: number;
+  logger: Logger;
+  /** The program of the processes. */
+  main: string;
+};
+
+/** A handler that can run in a process, as `createWorker` has made sure. */
+export type IsolatedHandler = { type: string; module: string; loader: string | undefined; isolation: ProcessIsolation };
+
+export class ProcessPool {
+  readonly table: ProcessTable;
+  readonly #options: ProcessPoolOptions;
+  readonly #all = new Set<JobProcess>();
+  /** In the order in which they became idle, each with the timer of its end. */
+  readonly #idle = new Map<JobProcess, NodeJS.Timeout>();
+  /** Were idle and have been asked to exit. */
+  readonly #leaving = new Set<JobProcess>();
+  #isStopped = false;
+
+  constructor(options: ProcessPoolOptions) {
+    this.#options = options;
+    this.table = new ProcessTable(options.slots);
+  }
+
+  /** Processes that exist, busy or idle. */
+  get size(): number {
+    return this.#all.size;
+  }
+
+  get pids(): number[] {
+    return [...this.#all].flatMap(({ pid }) => pid ?? []);
+  }
+
+  /** A process that is ready for a job. If the signal aborts before it is, it rejects when nothing is left of it. */
+  async take(handler: IsolatedHandler, signal: AbortSignal): Promise<JobProcess> {
+    signal.throwIfAborted();
+    const idle = this.#takeIdle(handler.type);
+    if (idle !== undefined) return idle;
+    const started = await this.#startInRoom(handler, signal);
+    const abandon = () => started.kill('its job was interrupted before it began');
+    if (signal.aborted) abandon();
+    else signal.addEventListener('abort', abandon);
+    try {
+      await started.ready;
+      return started;
+    } finally {
+      signal.removeEventListener('abort', abandon);
+    }
+  }
+
+  /** After a job. Resolves at once if the process is kept, otherwise when it is gone. */
+  async giveBack(used: JobProcess, isClean: boolean, maxJobs: number): Promise<void> {
+    if (isClean && !used.isGone && used.jobs < maxJobs && !this.#isStopped) {
+      this.#keep(used);
+      return;
+    }
+    if (isClean) await used.end();
+    else used.kill('its job was interrupted, or has left processes behind');
+    await used.gone;
+  }
+
+  /** Ends the idle processes and kills the busy ones; resolves when all are gone. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    for (const idle of [...this.#idle.keys()]) this.#leave(idle);
+    for (const busy of this.#all) if (!this.#leaving.has(busy)) busy.kill('the worker has stopped');
+    await Promise.all([...this.#all].map(({ gone }) => gone));
+  }
+
+  /** Kills every process at once and starts no more. */
+  killAll(reason: string): void {
+    this.#isStopped = true;
+    for (const one of this.#all) one.kill(reason);
+  }
+
+  async #startInRoom(handler: IsolatedHandler, signal: AbortSignal): Promise<JobProcess> {
+    while (this.#all.size >= this.#options.slots) {
+      await this.#whenOneHasLeft();
+      signal.throwIfAborted();
+    }
+    if (this.#isStopped) throw new Error('the worker has stopped');
+    // In the same turn as the count above, so that two starts do not take the same room.
+    return this.#start(handler);
+  }
+
+  /** There is one: of as many processes as slots, the caller's slot has none, so one is idle or leaving. */
+  async #whenOneHasLeft(): Promise<void> {
+    const [longestIdle] = this.#idle.keys();
+    if (longestIdle !== undefined) this.#leave(longestIdle);
+    await Promise.race([...this.#leaving].map(({ gone }) => gone));
+  }
+
+  #start({ type, module, loader, isolation }: IsolatedHandler): JobProcess {
+    const { memoryBytes } = isolation;
+    const spec = {
+      main: this.#options.main,
+      nodeArguments: nodeArguments(process.execArgv, { loader, memoryBytes }),
+      module,
+      type,
+      memoryBytes,
+    };
+    const started = new JobProcess(spec, this.table);
+    this.#all.add(started);
+    void started.gone.then((error) => this.#ended(started, error));
+    return started;
+  }
+
+  #ended(ended: JobProcess, error: Error): void {
+    this.#all.delete(ended);
+    this.#leaving.delete(ended);
+    if (!this.#idle.has(ended)) return;
+    this.#removeIdle(ended);
+    const fields = { jobType: ended.type, pid: ended.pid, reason: error.message };
+    this.#options.logger.warn(fields, 'the idle process of an isolated handler ended by itself');
+  }
+
+  /** The one used last: its code and caches are the warmest, and the others may reach their end. */
+  #takeIdle(type: string): JobProcess | undefined {
+    const found = [...this.#idle.keys()].findLast((idle) => idle.type === type && !idle.isGone);
+    if (found !== undefined) this.#removeIdle(found);
+    return found;
+  }
+
+  #keep(idle: JobProcess): void {
+    this.#idle.set(
+      idle,
+      setTimeout(() => this.#leave(idle), IDLE_TIMEOUT_MS),
+    );
+  }
+
+  #leave(idle: JobProcess): void {
+    this.#removeIdle(idle);
+    this.#leaving.add(idle);
+    void idle.end();
+  }
+
+  #removeIdle(idle: JobProcess): void {
+    clearTimeout(this.#idle.get(idle));
+    this.#idle.delete(idle);
+  }
+}

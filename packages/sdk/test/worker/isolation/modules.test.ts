@@ -1,0 +1,73 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import { defineJob } from '../../../src/index.js';
+import { attachModule, createWorker, handle, handlersOf, type JobHandler } from '../../../src/worker/index.js';
+import { nodeArguments } from '../../../src/worker/isolation/node-arguments.js';
+import { TestWorker } from './support.js';
+
+const fixture = (name: string) => new URL(`./fixtures/${name}`, import.meta.url);
+const job = defineJob({ type: 'job', isolation: 'process' });
+
+let worker: TestWorker | undefined;
+afterEach(() => worker?.runner.stop());
+
+function run(handlers: JobHandler[], payload?: unknown) {
+  worker = new TestWorker(handlers);
+  return worker.run(handlers[0]?.definition.type as string, payload);
+}
+
+describe('the module of an isolated handler', () => {
+  it('may be TypeScript, given what loads it', async () => {
+    const typed = handlersOf((await import('./fixtures/typescript-handlers.js' as string)) as object);
+    const attached = attachModule(typed, fixture('typescript-handlers.ts'), {
+      loader: import.meta.resolve('tsx'),
+    });
+    expect(await run(attached, { n: 1 })).toMatchObject({ kind: 'succeeded', result: '"yes 1"' });
+  });
+
+  it.each([
+    ['broken-module.mjs', 'this module cannot be loaded'],
+    ['handlers.mjs', 'it exports no handler of "job"'],
+    ['missing.mjs', 'Cannot find module'],
+  ])('that cannot be used (%s) fails the attempt with the reason', async (name, reason) => {
+    const outcome = await run([handle(job, () => {}, { module: fixture(name) })]);
+    const message = expect.stringMatching(new RegExp(`could not load .*${name}: .*${reason}`, 's'));
+    expect(outcome).toMatchObject({
+      kind: 'failed',
+      retryInMs: expect.any(Number),
+      error: { code: 'crashed', message },
+    });
+  });
+
+  it('does not start a second worker', async () => {
+    const programme = defineJob({ type: 'programme', isolation: 'process' });
+    const outcome = await run([handle(programme, () => {}, { module: fixture('starts-a-worker.mjs') })]);
+    expect(outcome).toMatchObject({ error: { message: expect.stringContaining('module that starts no worker') } });
+  });
+
+  it('must be known when the worker is created', () => {
+    const without = handle(job, () => {});
+    expect(() => createWorker({ handlers: [without] })).toThrow(/isolated handler of "job".*module: import\.meta\.url/);
+    expect(() => handle(job, () => {}, { module: './job.js' })).toThrow(
+      'handle: module: expected the address of a file, as import.meta.url gives it, got "./job.js"',
+    );
+    expect(() => handle(job, () => {}, { modul: import.meta.url } as never)).toThrow('did you mean "module"?');
+    expect(attachModule([without], import.meta.url)[0]).toMatchObject({ module: import.meta.url });
+  });
+
+  it('keeps what a handler says of itself, without the name of an instance', () => {
+    const own = handle(job, () => {}, { module: 'file:///a.ts?tsx-namespace=1&x=2' });
+    expect(attachModule([own], 'file:///b.ts')[0]?.module).toBe('file:///a.ts?x=2');
+  });
+});
+
+describe('the arguments of Node', () => {
+  it('take over what loads modules, and nothing else', () => {
+    const inherited = ['--inspect=9229', '--import', 'tsx', '--require=./a.cjs', '-e', 'code', '--enable-source-maps'];
+    const needs = { loader: 'file:///loader.mjs', memoryBytes: 512 * 1024 * 1024 };
+    expect(nodeArguments(inherited, needs)).toEqual([
+      ...['--import', 'tsx', '--require=./a.cjs', '--enable-source-maps'],
+      ...['--import', 'file:///loader.mjs', '--max-old-space-size=512'],
+    ]);
+    expect(nodeArguments([], { loader: undefined, memoryBytes: undefined })).toEqual([]);
+  });
+});
