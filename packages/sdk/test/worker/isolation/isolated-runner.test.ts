@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { InterruptedError, type StopReason } from '../../../src/worker/attempt.js';
+import { InterruptedError } from '../../../src/worker/attempt.js';
 import type { JobHandler } from '../../../src/worker/index.js';
 import { handlersOf } from '../../../src/worker/isolation/attach-module.js';
 import { killProcesses } from '../../../src/worker/isolation/process-table.js';
@@ -17,7 +17,7 @@ const stop = async () => {
   expect(worker.pids).toEqual([]);
 };
 
-const interrupt = ({ attempt }: Started, reason: StopReason) =>
+const interrupt = ({ attempt }: Started, reason: InterruptedError['code']) =>
   attempt.interrupt(reason, new InterruptedError(reason, `it is ${reason}`));
 
 describe('an isolated handler', () => {
