@@ -7,7 +7,7 @@
  * everywhere does one that has cleared its environment as well. A cgroup would catch those too, but needs
  * rights that workers do not have.
  *
- * Reading the marks costs about 20 µs for each process of the machine, once for each process that ends.
+ * Reading the marks costs about 50 µs for each process of the machine, once for each process that ends.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';

@@ -192,7 +192,7 @@ describe('processes', () => {
     const warmMs: number[] = [];
     for (let n = 0; n < 101; n++) warmMs.push(await timeOf(() => worker.run('echo', n)));
     const medianMs = warmMs.sort((a, b) => a - b)[50] as number;
-    // Measured: 0.3 ms against 250 ms.
+    // Measured: 0.3 ms against 300 to 1000 ms on a busy machine of two cores.
     expect(medianMs).toBeLessThan(coldMs / 10);
   });
 
