@@ -34,6 +34,11 @@ export function integerOption(
   return refuse(where, name, value, `a whole number from ${min} to ${max}`);
 }
 
+export function booleanOption(where: string, name: string, value: unknown): boolean | undefined {
+  if (value === undefined || typeof value === 'boolean') return value;
+  return refuse(where, name, value, 'true or false');
+}
+
 export function refuse(where: string, name: string, value: unknown, expected: string): never {
   const message = `expected ${expected}`;
   const shown = typeof value === 'string' ? JSON.stringify(value) : String(value);

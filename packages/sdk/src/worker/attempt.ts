@@ -7,8 +7,9 @@ import type { Assignment, NewJob } from '@drover/protocol';
 /**
  * Why a handler was told to stop, the weightier first: a job that is no longer ours is nobody's business
  * here, a person's wish counts more than a time limit, and a time limit more than our own going.
+ * `unconfirmed`: no server confirmed the lease in time, so the job may soon be given to another worker.
  */
-const STOP_REASONS = ['lost', 'cancelled', 'expired', 'timeout', 'shutdown'] as const;
+const STOP_REASONS = ['lost', 'cancelled', 'expired', 'timeout', 'unconfirmed', 'shutdown'] as const;
 export type StopReason = (typeof STOP_REASONS)[number];
 
 export class Attempt {
@@ -16,6 +17,8 @@ export class Attempt {
   isStarted = false;
   isSettled = false;
   stopReason: StopReason | undefined;
+  /** When it was first told to stop, on `performance.now()`. */
+  interruptedAt: number | undefined;
   /** A newer grant of the same job that came while this one still runs; it must wait for this one's end. */
   successor: Assignment | undefined;
   /** Jobs that become real with this one's success. */
@@ -46,6 +49,7 @@ export class Attempt {
     this.onInterrupt?.(stopReason, error);
     if (this.#abortReason !== undefined) return;
     this.#abortReason = error;
+    this.interruptedAt = performance.now();
     this.#controller?.abort(error);
   }
 }
@@ -54,12 +58,15 @@ function weightOf(reason: StopReason): number {
   return STOP_REASONS.indexOf(reason);
 }
 
+/** To a handler, a job that others may start soon is lost already: it must stop just the same. */
+export type SignalCode = Exclude<StopReason, 'unconfirmed'>;
+
 /** The reason a handler finds in its signal, in the form that libraries know. */
 export class InterruptedError extends Error {
   override readonly name = 'AbortError';
-  readonly code: StopReason;
+  readonly code: SignalCode;
 
-  constructor(code: StopReason, message: string) {
+  constructor(code: SignalCode, message: string) {
     super(message);
     this.code = code;
   }

@@ -29,9 +29,14 @@ export class OfferWindow {
 
   /** Begins a connection; answers the window for `hello`. */
   open(load: Load): number {
-    this.#received = 0;
-    this.#window = roomOf(load);
+    this.begin(roomOf(load));
     return this.#window;
+  }
+
+  /** Begins a connection with the window that its `hello` really had. */
+  begin(window: number): void {
+    this.#received = 0;
+    this.#window = window;
   }
 
   received(count: number): void {

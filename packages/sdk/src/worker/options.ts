@@ -12,7 +12,7 @@ import {
 } from '@drover/protocol';
 import type { Logger } from '../logger.js';
 import { stderrLogger } from '../logger.js';
-import { durationOption, integerOption, refuse, refuseUnknownOptions } from '../options.js';
+import { booleanOption, durationOption, integerOption, refuse, refuseUnknownOptions } from '../options.js';
 import { givenToken, serverUrls } from '../server-urls.js';
 import { SDK_VERSION } from '../version.js';
 import type { JobHandler } from './handle.js';
@@ -38,6 +38,13 @@ export type WorkerOptions = {
   prefetch?: 'adaptive' | number | undefined;
   /** How long `stop()` waits for running jobs before their signals are aborted. Default 30 s. */
   drainTimeout?: Duration | undefined;
+  /**
+   * When no server has confirmed the lease in time and handlers do not stop whose jobs others may now start, the
+   * worker ends the whole process. Default: on for `runWorker`; elsewhere off, with a warning to choose.
+   */
+  selfDestruct?: boolean | undefined;
+  /** Goes on when this worker, its queues, its job types or the cluster are paused. Default: no. */
+  ignorePause?: boolean | undefined;
   /** Any object with pino's methods. Default: warnings and errors as JSON lines on stderr. */
   logger?: Logger | undefined;
 };
@@ -49,9 +56,11 @@ export type ReadyWorkerOptions = {
   slots: number;
   prefetch: Prefetch;
   drainTimeoutMs: number;
+  /** Undefined: whoever starts the worker decides. */
+  selfDestruct: boolean | undefined;
   logger: Logger;
   /** Everything of the registration that does not change from one connection to the next. */
-  identity: Omit<Hello, 'window' | 'holds'>;
+  identity: Omit<Hello, 'window' | 'holds' | 'previousSessions'>;
 };
 
 const OPTION_NAMES = [
@@ -63,6 +72,8 @@ const OPTION_NAMES = [
   'name',
   'prefetch',
   'drainTimeout',
+  'selfDestruct',
+  'ignorePause',
   'logger',
 ] as const;
 
@@ -87,6 +98,7 @@ export function readyWorkerOptions(options: WorkerOptions): ReadyWorkerOptions {
         ? new AdaptivePrefetch(slots)
         : fixedPrefetch(integerOption(where, 'prefetch', prefetch, prefetchRange)),
     drainTimeoutMs: durationOption(where, 'drainTimeout', options.drainTimeout, DEFAULT_DRAIN_MS),
+    selfDestruct: booleanOption(where, 'selfDestruct', options.selfDestruct),
     logger: options.logger ?? stderrLogger,
     identity: identityOf(options, slots, typesOf(handlers)),
   };
@@ -116,6 +128,7 @@ function typesOf(handlers: readonly JobHandler[]): string[] {
 /** Checked here with the protocol's own schema, so that a server has nothing to refuse later. */
 function identityOf(options: WorkerOptions, slots: number, types: string[]): ReadyWorkerOptions['identity'] {
   const host = hostname();
+  const ignorePause = booleanOption('createWorker', 'ignorePause', options.ignorePause);
   const identity = {
     kind: 'hello' as const,
     version: STREAM_VERSION,
@@ -128,6 +141,7 @@ function identityOf(options: WorkerOptions, slots: number, types: string[]): Rea
     types,
     ...(options.queues === undefined ? {} : { queues: [...options.queues] }),
     slots,
+    ...(ignorePause === true ? { ignorePause } : {}),
   };
   const parsed = workerMessageSchema.safeParse({ ...identity, window: 0, holds: [] });
   if (parsed.success) return identity;

@@ -6,7 +6,8 @@
  * 2. Past its time (`timeout`, `expired`) an attempt has failed, whatever it returned.
  * 3. A handler that returns has done its work, also after a cancel.
  * 4. A handler that throws after a cancel was cancelled.
- * 5. Otherwise the error says what comes next: never again, at its own time, or after the back-off.
+ * 5. A handler that throws because its lease could not be confirmed was lost; the server may start it again.
+ * 6. Otherwise the error says what comes next: never again, at its own time, or after the back-off.
  */
 import {
   type Assignment,
@@ -66,6 +67,7 @@ export function outcomeOfError(ending: Ending, error: unknown): Outcome | undefi
   if (error instanceof RetryAfter) return failure(assignment, runMs, error, undefined, error.delayMs);
   // Told to go and gone: nothing is wrong with the job, so the next worker starts it, and no attempt is used up.
   if (stopReason === 'shutdown') return { id, fence, kind: 'released' };
+  if (stopReason === 'unconfirmed') return { id, fence, kind: 'lost' };
   const code = error instanceof ProcessError ? error.code : undefined;
   return failure(assignment, runMs, error, code, backoffOf(ending));
 }

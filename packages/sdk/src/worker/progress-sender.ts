@@ -1,6 +1,6 @@
 /** Sends the latest progress of each job, all together and a few times a second at most. */
 import type { Attempt } from './attempt.js';
-import type { Link } from './connection.js';
+import type { Link } from './link/link.js';
 
 const SEND_EVERY_MS = 100;
 

@@ -7,7 +7,7 @@
  * older one has been taken or would change nothing.
  */
 import { type Grant, LIMITS, type Outcome } from '@drover/protocol';
-import type { Link } from './connection.js';
+import type { Link } from './link/link.js';
 import { failure } from './outcome.js';
 
 const OUTCOMES_PER_FRAME = 1000;
@@ -15,8 +15,6 @@ const OUTCOMES_PER_FRAME = 1000;
 const FRAME_LENGTH = 8 * 1024 * 1024;
 /** One outcome with all its children must fit into a frame by itself. */
 const MAX_OUTCOME_LENGTH = Math.floor(LIMITS.frameBytes / 4);
-/** Bytes that may wait in the socket before the next frame is held back. */
-const MAX_BUFFERED_BYTES = 4 * 1024 * 1024;
 
 /** Beats without an acknowledgement after which an outcome is sent again on the same connection. */
 const RESEND_AFTER_BEATS = 3;
@@ -32,9 +30,6 @@ export class Reporter {
   #beat = 0;
   #isFlushDue = false;
   #deliveredListeners: (() => void)[] = [];
-  readonly #sent = () => {
-    if (this.#unsent.length > 0) this.flushSoon();
-  };
 
   /** `flushed` is called once for each turn in which something was reported. */
   constructor(link: Link, flushed: () => void) {
@@ -72,7 +67,7 @@ export class Reporter {
     });
   }
 
-  /** Sends what is unsent as far as the socket takes it; the rest follows when it has drained. */
+  /** Sends what is unsent as far as the link takes it; the rest follows when it has drained. */
   flush(): void {
     if (!this.#link.isReady) {
       // Everything unacknowledged is sent again after the next welcome.
@@ -80,9 +75,9 @@ export class Reporter {
       return;
     }
     let next = 0;
-    while (next < this.#unsent.length && this.#link.bufferedBytes < MAX_BUFFERED_BYTES) {
+    while (next < this.#unsent.length && !this.#link.isCongested) {
       const { texts, end } = takeFrame(this.#unsent, next, this.#beat);
-      this.#link.send(`{"kind":"outcomes","items":[${texts.join(',')}]}`, this.#sent);
+      this.#link.send(`{"kind":"outcomes","items":[${texts.join(',')}]}`);
       next = end;
     }
     this.#unsent = next === this.#unsent.length ? [] : this.#unsent.slice(next);

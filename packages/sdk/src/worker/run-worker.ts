@@ -11,7 +11,7 @@ const SAME_SIGNAL_MS = 1000;
 
 /**
  * Starts the worker and resolves when it has stopped. The first SIGTERM or SIGINT drains it; a later one
- * ends the process at once.
+ * ends the process at once. The process is the worker's own, so `selfDestruct` is on unless it was turned off.
  */
 export async function runWorker(worker: Worker): Promise<void> {
   const asked = new AbortController();
@@ -37,7 +37,7 @@ export async function runWorker(worker: Worker): Promise<void> {
 
 async function startUnlessAsked(worker: Worker, signal: AbortSignal): Promise<void> {
   try {
-    await worker.start({ signal });
+    await worker.start({ signal, ownsProcess: true });
   } catch (error) {
     if (!signal.aborted) throw error;
   }

@@ -17,12 +17,17 @@ export type SlotsOptions = {
   slots: number;
   run: (attempt: Attempt) => Promise<Outcome | undefined>;
   /** An attempt has ended, with its outcome if there is one to report. */
-  settled: (outcome: Outcome | undefined) => void;
+  settled: (attempt: Attempt, outcome: Outcome | undefined) => void;
+  /** Whether a job may start at this moment of `performance.now()`; if not, `resume` is called when it may. */
+  mayStart: (now: number) => boolean;
+  /** How many run, and how many of them must stop before the lease is over. Called before a handler is. */
+  occupied: (running: number, exposed: number) => void;
 };
 
 export type CancelReason = 'cancelled' | 'expired' | 'lost';
 
 const STOP_MESSAGES: Readonly<Record<Exclude<StopReason, 'timeout'>, string>> = {
+  unconfirmed: 'no server has confirmed the lease in time; another worker may start the job soon',
   cancelled: 'the job was cancelled',
   expired: 'the job has expired',
   lost: 'the job no longer belongs to this worker',
@@ -37,6 +42,8 @@ export class Slots {
   /** Where the first waiting one is; what lies before it is used up and cut off now and then. */
   #first = 0;
   #running = 0;
+  /** Of those that run, the ones that another worker starts when this one is lost. */
+  #exposed = 0;
   /** Attempts started since the worker began; whoever watches for a standstill compares it. */
   #started = 0;
   #turnStartedAt: number | undefined;
@@ -113,6 +120,31 @@ export class Slots {
     return outcomes;
   }
 
+  /** Tells every handler to stop whose job another worker may start when the lease is over. */
+  interruptExposed(): number {
+    let count = 0;
+    for (const attempt of this.#held.values()) {
+      if (!attempt.isStarted || !isExposed(attempt)) continue;
+      attempt.interrupt('unconfirmed', new InterruptedError('lost', STOP_MESSAGES.unconfirmed));
+      count++;
+    }
+    return count;
+  }
+
+  /** Attempts that were told to stop before this moment and have not. */
+  overdue(before: number): Attempt[] {
+    const overdue: Attempt[] = [];
+    for (const attempt of this.#held.values()) {
+      if (attempt.interruptedAt !== undefined && attempt.interruptedAt < before) overdue.push(attempt);
+    }
+    return overdue;
+  }
+
+  /** Goes on after `mayStart` has said no. */
+  resume(): void {
+    this.#fill();
+  }
+
   /** Tells every running handler that the worker must go. */
   interruptAll(): void {
     for (const attempt of this.#held.values()) {
@@ -153,7 +185,8 @@ export class Slots {
 
   #fill(): void {
     while (this.#running < this.#options.slots && this.waiting > 0) {
-      if (this.#isTurnOver()) return;
+      const now = performance.now();
+      if (!this.#options.mayStart(now) || this.#isTurnOver(now)) return;
       void this.#occupy(this.#takeFirst());
     }
   }
@@ -168,8 +201,7 @@ export class Slots {
   }
 
   /** Whether this turn of the event loop has taken long enough; if so, `#fill` goes on in the next one. */
-  #isTurnOver(): boolean {
-    const now = performance.now();
+  #isTurnOver(now: number): boolean {
     if (this.#turnStartedAt === undefined) {
       this.#turnStartedAt = now;
       setImmediate(() => {
@@ -181,17 +213,27 @@ export class Slots {
   }
 
   async #occupy(attempt: Attempt): Promise<void> {
+    const exposure = isExposed(attempt) ? 1 : 0;
     this.#running++;
+    this.#exposed += exposure;
     this.#started++;
     attempt.isStarted = true;
+    this.#options.occupied(this.#running, this.#exposed);
     const outcome = await this.#options.run(attempt);
     this.#running--;
+    this.#exposed -= exposure;
+    this.#options.occupied(this.#running, this.#exposed);
     this.#held.delete(attempt.assignment.id);
     if (attempt.successor !== undefined) this.#enqueue(attempt.successor);
-    this.#options.settled(outcome);
+    this.#options.settled(attempt, outcome);
     this.#fill();
     if (this.#running === 0) for (const listener of this.#idleListeners.splice(0)) listener();
   }
+}
+
+/** Whether another worker starts the job when this one is lost; servers that do not say so do. */
+function isExposed({ assignment }: Attempt): boolean {
+  return assignment.onLost !== 'hold';
 }
 
 function outcomeUnstarted({ id, fence }: Grant, reason: CancelReason): Outcome | undefined {

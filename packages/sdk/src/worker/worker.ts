@@ -2,34 +2,38 @@
  * A worker: registers with a server over one connection, offers its slots, runs handlers and reports
  * their outcomes. This file ties the parts together; each part has its own file:
  *
- *   connection ──assign──► slots ──► runner ──outcome──► reporter ──► connection
- *        ▲ beat                                            │ once a turn
- *   heartbeat                            offer-window ◄────┘
+ *   link ──assign──► slots ──► runner ──outcome──► reporter ──► link
+ *    │ lease           ▲                              │ once a turn
+ *    └─────────────────┘            offer-window ◄────┘
  *
  * Jobs belong to the worker's session, not to a connection: losing the connection interrupts nothing.
- * What runs goes on, what finishes is kept, and the next server hears of both in `hello`.
+ * What runs goes on, what finishes is kept, and the next server hears of both in `hello`. Only when no server
+ * has confirmed the lease in time are jobs stopped, before another worker may start them; the link, in a
+ * thread of its own, decides that.
  */
 import { EventEmitter } from 'node:events';
 import type { DroverError, ErrorCode, Grant, Outcome, WorkerMessage } from '@drover/protocol';
 import type { Logger } from '../logger.js';
 import type { Attempt } from './attempt.js';
-import { Connection } from './connection.js';
-import { Heartbeat } from './heartbeat.js';
+import type { LeasePhase } from './link/lease-clock.js';
+import { type JobMessage, Link } from './link/link.js';
+import type { Welcome } from './link/stream-socket.js';
 import { type Load, OfferWindow } from './offer-window.js';
 import { type ReadyWorkerOptions, readyWorkerOptions, type WorkerOptions } from './options.js';
 import { ProgressSender } from './progress-sender.js';
 import { Reporter } from './reporter.js';
 import { Runner } from './runner.js';
-import { ServerList } from './server-list.js';
 import { type CancelReason, Slots } from './slots.js';
 import { StallWatch } from './stall-watch.js';
-import type { LaterMessage, Welcome } from './stream-socket.js';
+import { Troubles } from './troubles.js';
 import { within } from './within.js';
 
 /** For handlers to settle after their signals were aborted. */
 const GRACE_MS = 5000;
 /** For the last outcomes to be acknowledged, counted anew as long as some are. */
 const DELIVERY_MS = 5000;
+/** A handler that has not settled this long after it was told to is shown to the operator. */
+const OVERDUE_MS = 5000;
 /** Given as the first answer of all, these are mistakes of the set-up, and waiting will not mend them. */
 const FINAL_REFUSALS: readonly ErrorCode[] = ['unauthenticated', 'forbidden', 'not_acceptable', 'invalid_request'];
 
@@ -43,6 +47,8 @@ export type WorkerEvents = {
   refused: [error: DroverError];
 };
 
+export type StartOptions = { signal?: AbortSignal | undefined; ownsProcess?: boolean | undefined };
+
 export function createWorker(options: WorkerOptions): Worker {
   return new Worker(readyWorkerOptions(options));
 }
@@ -51,14 +57,14 @@ export class Worker {
   readonly #options: ReadyWorkerOptions;
   readonly #logger: Logger;
   readonly #emitter = new EventEmitter();
-  readonly #servers: ServerList;
-  readonly #connection: Connection;
-  readonly #heartbeat: Heartbeat;
+  readonly #troubles: Troubles;
   readonly #slots: Slots;
   readonly #reporter: Reporter;
   readonly #progress: ProgressSender;
   readonly #window = new OfferWindow();
   readonly #stallWatch: StallWatch;
+  readonly #link: Link;
+  #leasePhase: LeasePhase = 'doubtful';
   #state: WorkerState = 'new';
   #hasServerAnswered = false;
   #starting: { resolve: () => void; reject: (error: unknown) => void } | undefined;
@@ -68,28 +74,25 @@ export class Worker {
   constructor(options: ReadyWorkerOptions) {
     this.#options = options;
     this.#logger = options.logger;
-    this.#servers = new ServerList(options.urls);
-    this.#connection = new Connection(
-      this.#servers,
-      options.token,
+    const { urls, token, identity } = options;
+    this.#link = new Link(
+      { urls, token, identity, previousSessions: [] },
       {
-        hello: () => ({ ...options.identity, window: this.#window.open(this.#load()), holds: this.#holds() }),
-        welcome: (message, url) => this.#welcomed(message, url),
+        window: () => this.#window.open(this.#load()),
+        holds: () => [...this.#slots.grants(), ...this.#reporter.grants()],
+        welcome: (welcome, url, window) => this.#welcomed(welcome, url, window),
         message: (message) => this.#received(message),
         lost: () => this.#lost(),
         refused: (error, url) => this.#refused(error, url),
+        beat: () => this.#beat(),
+        lease: (phase) => this.#leased(phase),
+        drained: () => this.#reporter.flush(),
       },
       options.logger,
     );
-    this.#heartbeat = new Heartbeat({
-      beat: (beat) => {
-        this.#send({ kind: 'beat', beat, running: this.#slots.running });
-        this.#reporter.resendOverdue();
-      },
-      silent: () => this.#connection.terminate(),
-    });
-    this.#reporter = new Reporter(this.#connection, () => this.#offer());
-    this.#progress = new ProgressSender(this.#connection);
+    this.#troubles = new Troubles((text) => this.#link.setTrouble(text));
+    this.#reporter = new Reporter(this.#link, () => this.#offer());
+    this.#progress = new ProgressSender(this.#link);
     const services = {
       logger: options.logger,
       reportProgress: (attempt: Attempt, value: string) => this.#progress.report(attempt, value),
@@ -98,7 +101,9 @@ export class Worker {
     this.#slots = new Slots({
       slots: options.slots,
       run: (attempt) => runner.run(attempt),
-      settled: (outcome) => this.#settled(outcome),
+      settled: (_attempt, outcome) => this.#settled(outcome),
+      mayStart: (now) => this.#link.mayStart(now),
+      occupied: (running, exposed) => this.#link.setRunning(running, exposed),
     });
     this.#stallWatch = new StallWatch(this.#slots, () => {
       options.prefetch.stalled();
@@ -136,8 +141,9 @@ export class Worker {
   /**
    * Resolves when the worker is registered for the first time, however long its servers take to come. It
    * rejects, and the worker is stopped, if the first server to answer does not accept it, or on `signal`.
+   * `ownsProcess` says that the process is there for this worker alone, so that it may end it (`selfDestruct`).
    */
-  async start({ signal }: { signal?: AbortSignal | undefined } = {}): Promise<void> {
+  async start({ signal, ownsProcess = false }: StartOptions = {}): Promise<void> {
     if (this.#state !== 'new') throw new Error(`this worker is ${this.#state}; a worker starts once`);
     signal?.throwIfAborted();
     const registered = new Promise<void>((resolve, reject) => {
@@ -146,7 +152,7 @@ export class Worker {
     const abandon = () => this.#starting?.reject(signal?.reason);
     signal?.addEventListener('abort', abandon);
     this.#setState('connecting');
-    this.#connection.start();
+    this.#link.start(this.#maySelfDestruct(ownsProcess));
     try {
       await registered;
     } catch (error) {
@@ -181,11 +187,11 @@ export class Worker {
     const { running } = this.#slots;
     const { size } = this.#reporter;
     // A worker that still has something is not gone: without a bye, its lease ends and its jobs are recovered.
-    if (running === 0 && size === 0) await this.#connection.sayGoodbye(JSON.stringify({ kind: 'bye' }));
+    if (running === 0 && size === 0) await this.#link.sayGoodbye(JSON.stringify({ kind: 'bye' }));
     else this.#logger.error({ running, unacknowledged: size }, 'the worker leaves with jobs that will be recovered');
     this.#stallWatch.stop();
     this.#progress.stop();
-    await this.#connection.stop();
+    await this.#link.stop();
     this.#setState('stopped');
   }
 
@@ -198,11 +204,10 @@ export class Worker {
     }
   }
 
-  #welcomed(message: Welcome, url: string): void {
+  #welcomed(message: Welcome, url: string, window: number): void {
     this.#hasServerAnswered = true;
-    this.#servers.learn(message.servers);
+    this.#window.begin(window);
     for (const grant of message.dropped) this.#cancel(grant, 'lost');
-    this.#heartbeat.start(message.beatMs);
     this.#reporter.resendAll();
     if (this.#state === 'draining') this.#send({ kind: 'drain' });
     else this.#setState('ready');
@@ -211,13 +216,12 @@ export class Worker {
     this.#starting?.resolve();
   }
 
-  #received(message: LaterMessage): void {
-    this.#heartbeat.heard();
+  #received(message: JobMessage): void {
     switch (message.kind) {
       case 'assign':
         this.#window.received(message.jobs.length);
         this.#slots.accept(message.jobs.filter((job) => !this.#reporter.has(job)));
-        if (this.#state === 'draining') this.#handBack();
+        if (this.#state === 'draining' || this.#leasePhase !== 'trusted') this.#handBack();
         else if (this.#options.prefetch.isAdaptive) this.#stallWatch.watch();
         return;
       case 'ack':
@@ -228,18 +232,51 @@ export class Worker {
       case 'cancel':
         for (const item of message.items) this.#cancel(item, item.reason);
         return;
-      case 'beat':
-        this.#servers.learn(message.servers);
-        return;
-      case 'moveOn':
-        this.#reporter.flush();
-        this.#connection.moveOn();
+      case 'handBack':
+        this.#handBack();
         return;
     }
   }
 
+  /** The phases of the lease, as `lease-clock.ts` tells them. */
+  #leased(phase: LeasePhase): void {
+    this.#leasePhase = phase;
+    const { running } = this.#slots;
+    switch (phase) {
+      case 'trusted':
+        this.#troubles.set('lease', undefined);
+        this.#slots.resume();
+        this.#offer();
+        return;
+      case 'doubtful':
+        this.#handBack();
+        return;
+      case 'stopping': {
+        this.#handBack();
+        const stopped = this.#slots.interruptExposed();
+        this.#logger.warn({ running, stopped }, 'no server confirms the lease; jobs that others may start are stopped');
+        return;
+      }
+      case 'over': {
+        this.#handBack();
+        const exposed = this.#slots.interruptExposed();
+        this.#logger.warn({ running, exposed }, 'lease over: what was not held belongs to others now');
+        if (exposed === 0) return;
+        const text = `the lease is over and ${exposed} jobs have not stopped that others may start now`;
+        this.#troubles.set('lease', text);
+        this.#logger.error({ exposed }, `${text}; with selfDestruct this process would end`);
+      }
+    }
+  }
+
+  /** With each beat: what waits too long is sent again or shown. */
+  #beat(): void {
+    this.#reporter.resendOverdue();
+    const [overdue] = this.#slots.overdue(performance.now() - OVERDUE_MS);
+    this.#troubles.set('overdue', overdue && `job ${overdue.assignment.id} goes on after it was told to stop`);
+  }
+
   #lost(): void {
-    this.#heartbeat.stop();
     if (this.#state === 'ready') this.#setState('connecting');
   }
 
@@ -273,7 +310,7 @@ export class Worker {
 
   /** After each turn in which room may have appeared. */
   #offer(): void {
-    if (this.#state !== 'ready') return;
+    if (this.#state !== 'ready' || this.#leasePhase !== 'trusted') return;
     const window = this.#window.raise(this.#load());
     if (window !== undefined) this.#send({ kind: 'offer', window });
   }
@@ -286,12 +323,19 @@ export class Worker {
     return { slots, prefetch: prefetch.size, held, unacknowledged };
   }
 
-  #holds(): Grant[] {
-    return [...this.#slots.grants(), ...this.#reporter.grants()];
+  #maySelfDestruct(ownsProcess: boolean): boolean {
+    const { selfDestruct } = this.#options;
+    if (selfDestruct === undefined && !ownsProcess) {
+      const message =
+        'createWorker: choose selfDestruct; without it, a handler that ignores its signal when this worker is cut ' +
+        'off from its servers runs on while another worker starts the same job';
+      this.#logger.warn({}, message);
+    }
+    return selfDestruct ?? ownsProcess;
   }
 
   #send(message: WorkerMessage): void {
-    this.#connection.send(JSON.stringify(message));
+    this.#link.send(JSON.stringify(message));
   }
 
   #setState(state: WorkerState): void {

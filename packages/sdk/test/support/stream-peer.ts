@@ -3,6 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import {
   type Assignment,
+  type Grant,
   newId,
   type Outcome,
   type ServerMessage,
@@ -16,7 +17,7 @@ import { type WebSocket, WebSocketServer } from 'ws';
 type Kind = WorkerMessage['kind'];
 type MessageOf<K extends Kind> = Extract<WorkerMessage, { kind: K }>;
 
-type WelcomeOptions = { beatMs?: number; dropped?: Outcome[]; servers?: string[] };
+type WelcomeOptions = { beatMs?: number; leaseMs?: number; dropped?: Grant[]; servers?: string[] };
 
 /** One connection of the worker. Frames are checked with the protocol's schema and wait to be taken. */
 export class PeerConnection {
@@ -26,6 +27,7 @@ export class PeerConnection {
   #wake: () => void = () => {};
   readonly #outcomes: Outcome[] = [];
   #isObliging = false;
+  #isAnsweringBeats = false;
 
   constructor(socket: WebSocket) {
     this.#socket = socket;
@@ -34,6 +36,7 @@ export class PeerConnection {
       this.#frames.push(frame);
       if (frame.kind === 'outcomes') this.#outcomes.push(...frame.items);
       if (this.#isObliging) this.#oblige(frame);
+      else if (this.#isAnsweringBeats && frame.kind === 'beat') this.#answer(frame.beat);
       this.#wake();
     });
     this.closed = new Promise((resolve) => socket.on('close', () => resolve()));
@@ -67,9 +70,9 @@ export class PeerConnection {
     return hello;
   }
 
-  #sendWelcome({ beatMs = 5000, dropped = [], servers = [] }: WelcomeOptions = {}): void {
+  #sendWelcome({ beatMs = 5000, leaseMs = 30_000, dropped = [], servers = [] }: WelcomeOptions = {}): void {
     const version = STREAM_VERSION;
-    this.send({ kind: 'welcome', version, serverId: 'peer', beatMs, leaseMs: 30_000, servers, dropped });
+    this.send({ kind: 'welcome', version, serverId: 'peer', beatMs, leaseMs, servers, dropped });
   }
 
   assign(...jobs: Assignment[]): void {
@@ -78,6 +81,15 @@ export class PeerConnection {
 
   ack(items: { id: string; fence: number }[]): void {
     this.send({ kind: 'ack', items: items.map(({ id, fence }) => ({ id, fence })), stale: [] });
+  }
+
+  /** Renews the worker's lease with each beat from now on. */
+  answerBeats(): void {
+    this.#isAnsweringBeats = true;
+  }
+
+  #answer(beat: number): void {
+    this.send({ kind: 'beat', beat, servers: [] });
   }
 
   /** From now on answers everything as a healthy server does, beginning with what the test has left. */
@@ -89,6 +101,7 @@ export class PeerConnection {
 
   #oblige(frame: WorkerMessage): void {
     if (frame.kind === 'hello') this.#sendWelcome();
+    else if (frame.kind === 'beat') this.#answer(frame.beat);
     else if (frame.kind === 'outcomes') this.ack(frame.items);
     else if (frame.kind === 'bye') this.close();
   }
@@ -163,5 +176,5 @@ export class StreamPeer {
 
 export function assignment(type: string, payload: unknown, changes: Partial<Assignment> = {}): Assignment {
   const plain = { queue: 'default', attempt: 1, maxAttempts: 10, timeoutMs: null, backoff: null };
-  return { id: newId(), fence: 1, type, payload, ...plain, ...changes };
+  return { id: newId(), fence: 1, type, payload, onLost: 'rerun', ...plain, ...changes };
 }

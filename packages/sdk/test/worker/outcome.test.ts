@@ -13,6 +13,7 @@ const assignment: Assignment = {
   attempt: 2,
   maxAttempts: 10,
   payload: null,
+  onLost: 'rerun',
   timeoutMs: 50,
   backoff: { kind: 'exponential', base: 100, factor: 3, max: 10_000, jitter: 0 },
 };

@@ -1,14 +1,14 @@
 /**
  * One WebSocket to one server, from its handshake to its end: says hello, waits for the welcome, and
- * turns every way a server can say no into one error.
+ * turns every way a server can say no into one error. Frames for those who run jobs are passed on unread.
  *
  * What always holds: `ended` resolves exactly once, and no event comes after it. `isReady` only between
  * the welcome and the first sign of the end.
  */
 import type { IncomingMessage } from 'node:http';
-import { DroverError, type Hello, isErrorCode, LIMITS, type ServerMessage, STREAM_PATH } from '@drover/protocol';
-import { type RawData, WebSocket } from 'ws';
-import { serverError } from '../client/requester.js';
+import { DroverError, isErrorCode, LIMITS, type ServerMessage, STREAM_PATH } from '@drover/protocol';
+import { WebSocket } from 'ws';
+import { serverError } from '../../client/requester.js';
 
 /** For the TCP and WebSocket handshakes. */
 const HANDSHAKE_MS = 10_000;
@@ -19,15 +19,19 @@ const CLOSE_MS = 1000;
 /** Characters that are read of the body of a refusal. */
 const MAX_REFUSAL_LENGTH = 64 * 1024;
 const SHOWN_FRAME_LENGTH = 200;
+/** The frames of the hot path, in the form that servers write them; in any other form they are read first. */
+const PASSED_ON_UNREAD = /^\{"kind":"(?:assign|ack)"/;
 
 export type Welcome = Extract<ServerMessage, { kind: 'welcome' }>;
-export type LaterMessage = Exclude<ServerMessage, { kind: 'welcome' | 'refused' }>;
+/** What the link itself acts on. */
+export type LinkMessage = Extract<ServerMessage, { kind: 'beat' | 'moveOn' }>;
 
 export type StreamEvents = {
-  /** Asked when the socket is open. */
-  hello: () => Hello;
+  /** The socket is open and waits for `sayHello`. */
+  opened: () => void;
   welcome: (message: Welcome) => void;
-  message: (message: LaterMessage) => void;
+  frame: (text: string) => void;
+  message: (message: LinkMessage) => void;
 };
 
 /** How it ended: `refusal` if the server answered, but not with a welcome. */
@@ -56,9 +60,9 @@ export class StreamSocket {
       headers: token === undefined ? {} : { authorization: `Bearer ${token}` },
     });
     this.#socket = socket;
-    this.#welcomeTimer = setTimeout(() => this.#fail('the server did not answer to hello'), WELCOME_MS);
-    socket.on('open', () => socket.send(JSON.stringify(events.hello())));
-    socket.on('message', (data) => this.#receive(data));
+    this.#welcomeTimer = setTimeout(() => this.fail('the server did not answer to hello'), WELCOME_MS);
+    socket.on('open', () => events.opened());
+    socket.on('message', (data) => this.#receive(String(data)));
     socket.on('unexpected-response', (_request, response) => this.#readRefusal(response));
     socket.on('error', (error) => {
       this.#reason ??= error.message || error.name;
@@ -72,13 +76,14 @@ export class StreamSocket {
     return this.#welcomedAt !== undefined && this.#socket.readyState === WebSocket.OPEN;
   }
 
-  get bufferedBytes(): number {
-    return this.#socket.bufferedAmount;
+  sayHello(text: string): void {
+    if (this.#socket.readyState === WebSocket.OPEN) this.#socket.send(text);
   }
 
   /** Lost without a word if the connection is; whoever needs to know waits for an answer. */
-  send(text: string, sent?: () => void): void {
-    if (this.isReady) this.#socket.send(text, () => sent?.());
+  send(frame: string, done: () => void): void {
+    if (this.isReady) this.#socket.send(frame, done);
+    else done();
   }
 
   /** Sends what is buffered, then closes. */
@@ -88,22 +93,35 @@ export class StreamSocket {
   }
 
   /** Tears the socket down without a handshake. */
-  terminate(): void {
+  fail(reason: string): void {
+    this.#reason ??= reason;
     this.#socket.terminate();
   }
 
-  #receive(data: RawData): void {
-    const message = parseFrame(data);
-    if (message === undefined) {
-      this.#fail(`the server sent a frame that is not of the protocol: ${String(data).slice(0, SHOWN_FRAME_LENGTH)}`);
-    } else if (message.kind === 'refused') {
-      this.#refuse(new DroverError(isErrorCode(message.code) ? message.code : 'internal', message.message));
-    } else if (message.kind === 'welcome') {
-      clearTimeout(this.#welcomeTimer);
-      this.#welcomedAt = performance.now();
-      this.#events.welcome(message);
-    } else if (this.#welcomedAt !== undefined) {
-      this.#events.message(message);
+  #receive(text: string): void {
+    if (this.#welcomedAt !== undefined && PASSED_ON_UNREAD.test(text)) {
+      this.#events.frame(text);
+      return;
+    }
+    const message = parseFrame(text);
+    switch (message?.kind) {
+      case undefined:
+        this.fail(`the server sent a frame that is not of the protocol: ${text.slice(0, SHOWN_FRAME_LENGTH)}`);
+        return;
+      case 'refused':
+        this.#refuse(new DroverError(isErrorCode(message.code) ? message.code : 'internal', message.message));
+        return;
+      case 'welcome':
+        clearTimeout(this.#welcomeTimer);
+        this.#welcomedAt = performance.now();
+        this.#events.welcome(message);
+        return;
+      case 'beat':
+      case 'moveOn':
+        if (this.#welcomedAt !== undefined) this.#events.message(message);
+        return;
+      default:
+        if (this.#welcomedAt !== undefined) this.#events.frame(text);
     }
   }
 
@@ -126,11 +144,6 @@ export class StreamSocket {
     this.close();
   }
 
-  #fail(reason: string): void {
-    this.#reason ??= reason;
-    this.#socket.terminate();
-  }
-
   #end(code: number): StreamEnd {
     clearTimeout(this.#welcomeTimer);
     clearTimeout(this.#closeTimer);
@@ -147,9 +160,9 @@ function codeOf(status: number | undefined): 'unauthenticated' | 'forbidden' | '
 }
 
 /** The frame, if it looks like one. The server is trusted with the rest: a schema would cost CPU for each job. */
-function parseFrame(data: RawData): ServerMessage | undefined {
+export function parseFrame(text: string): ServerMessage | undefined {
   try {
-    const message = JSON.parse(String(data)) as { kind?: unknown; jobs?: unknown; items?: unknown } | null;
+    const message = JSON.parse(text) as { kind?: unknown; jobs?: unknown; items?: unknown } | null;
     if (typeof message?.kind !== 'string') return undefined;
     if (message.kind === 'assign' && !Array.isArray(message.jobs)) return undefined;
     if ((message.kind === 'ack' || message.kind === 'cancel') && !Array.isArray(message.items)) return undefined;

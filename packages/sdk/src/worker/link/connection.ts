@@ -6,11 +6,11 @@
  * What always holds: `lost` is called exactly once for each `welcome`, and before the next one.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { DroverError, Hello } from '@drover/protocol';
-import type { Logger } from '../logger.js';
+import type { DroverError } from '@drover/protocol';
+import type { LogFields } from '../../logger.js';
+import { within } from '../within.js';
 import type { ServerList } from './server-list.js';
-import { type LaterMessage, type StreamEnd, StreamSocket, type Welcome } from './stream-socket.js';
-import { within } from './within.js';
+import { type LinkMessage, type StreamEnd, StreamSocket, type Welcome } from './stream-socket.js';
 
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 5000;
@@ -19,52 +19,50 @@ const GOOD_AFTER_MS = 5000;
 /** For the server to note that the worker has left. */
 const GOODBYE_MS = 2000;
 
-/** The sending side, as the other parts of a worker see it. */
-export type Link = {
-  readonly isReady: boolean;
-  readonly bufferedBytes: number;
-  /** Sends one frame. */
-  send(text: string, sent?: () => void): void;
-};
-
 export type ConnectionEvents = {
-  /** Asked for each connection anew. */
-  hello: () => Hello;
+  /** Open and waiting for `sayHello`. */
+  opened: () => void;
   welcome: (message: Welcome, url: string) => void;
-  message: (message: LaterMessage) => void;
+  /** A frame for those who run jobs, as it came. */
+  frame: (text: string) => void;
+  message: (message: LinkMessage) => void;
   lost: () => void;
   /** A server has answered, but not with a welcome. */
   refused: (error: DroverError, url: string) => void;
+  log: (fields: LogFields, message: string) => void;
 };
 
-export class Connection implements Link {
+export class Connection {
   readonly #servers: ServerList;
   readonly #token: string | undefined;
   readonly #events: ConnectionEvents;
-  readonly #logger: Logger;
   readonly #stopped = new AbortController();
   #loop: Promise<void> | undefined;
   #socket: StreamSocket | undefined;
   /** A server that asked us to go elsewhere. */
   #avoid: string | undefined;
+  #number = 0;
 
-  constructor(servers: ServerList, token: string | undefined, events: ConnectionEvents, logger: Logger) {
+  constructor(servers: ServerList, token: string | undefined, events: ConnectionEvents) {
     this.#servers = servers;
     this.#token = token;
     this.#events = events;
-    this.#logger = logger;
   }
 
-  get isReady(): boolean {
-    return this.#socket?.isReady ?? false;
+  /** Tells this connection from earlier ones: what was meant for another must not be sent on it. */
+  get number(): number {
+    return this.#number;
   }
 
-  get bufferedBytes(): number {
-    return this.#socket?.bufferedBytes ?? 0;
+  /** Answers `opened`. */
+  sayHello(text: string): void {
+    this.#socket?.sayHello(text);
   }
 
-  send(text: string, sent?: () => void): void {
-    this.#socket?.send(text, sent);
+  /** `done` is called exactly once, whether it was sent or not. */
+  send(frame: string, done: () => void): void {
+    if (this.#socket === undefined) done();
+    else this.#socket.send(frame, done);
   }
 
   start(): void {
@@ -76,7 +74,7 @@ export class Connection implements Link {
     this.#stopped.abort();
     const socket = this.#socket;
     if (!socket?.isReady) return;
-    socket.send(frame);
+    socket.send(frame, () => {});
     await within(socket.ended, GOODBYE_MS);
   }
 
@@ -93,9 +91,9 @@ export class Connection implements Link {
     this.#socket?.close();
   }
 
-  /** The other side is silent: nothing can be waited for. */
-  terminate(): void {
-    this.#socket?.terminate();
+  /** Nothing can be waited for: the other side is silent, or cannot be understood. */
+  fail(reason: string): void {
+    this.#socket?.fail(reason);
   }
 
   async #keepConnected(): Promise<void> {
@@ -106,7 +104,7 @@ export class Connection implements Link {
       if (this.#stopped.signal.aborted) return;
       failures = end.stoodMs > GOOD_AFTER_MS ? 0 : failures + 1;
       const pauseMs = pauseAfter(end, failures, Math.random());
-      this.#logger.info({ url, reason: end.reason, pauseMs }, 'not connected; trying again');
+      this.#events.log({ url, reason: end.reason, pauseMs }, 'not connected; trying again');
       await pause(pauseMs, this.#stopped.signal);
     }
   }
@@ -114,8 +112,10 @@ export class Connection implements Link {
   /** One connection, from its handshake to its end. */
   async #connect(url: string): Promise<StreamEnd> {
     let isWelcomed = false;
+    this.#number++;
     this.#socket = new StreamSocket(url, this.#token, {
-      hello: this.#events.hello,
+      opened: this.#events.opened,
+      frame: this.#events.frame,
       message: this.#events.message,
       welcome: (message) => {
         isWelcomed = true;

@@ -2,7 +2,7 @@
  * The servers a worker knows: those it was configured with and those it was told of. It takes them in
  * turn, from a random one on, so that many workers spread over the servers.
  */
-import { MAX_SERVERS, normalUrl } from '../server-urls.js';
+import { MAX_SERVERS, normalUrl } from '../../server-urls.js';
 
 export class ServerList {
   readonly #configured: readonly string[];

@@ -1,0 +1,92 @@
+/**
+ * Looks at the lease clock often enough, tells the main thread of each phase, and ends the process when the
+ * lease is over while handlers still run that others may now start.
+ *
+ * It lives in the link thread, so that a handler which blocks the main thread cannot keep it from doing so.
+ * After a pause of the whole process the timer is due, and timers come before the network: the lease is looked
+ * at before anything is sent.
+ */
+import { write } from 'node:fs';
+import { type LeaseClock, type LeasePhase, type Reading, readClocks, readQuickClocks } from './lease-clock.js';
+import type { SharedState } from './shared-state.js';
+
+/** Looks for each lease, within the limits: often enough to see that a clock has jumped. */
+const LOOKS_PER_LEASE = 60;
+const SHORTEST_LOOK_MS = 10;
+const LONGEST_LOOK_MS = 500;
+/** For the last words to be written; nothing may keep the process from ending. */
+const LAST_WORDS_MS = 20;
+const STDERR = 2;
+
+export type LeaseWatchOptions = {
+  clock: LeaseClock;
+  shared: SharedState;
+  selfDestruct: boolean;
+  changed: (phase: LeasePhase) => void;
+};
+
+export class LeaseWatch {
+  readonly #options: LeaseWatchOptions;
+  #phase: LeasePhase = 'doubtful';
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(options: LeaseWatchOptions) {
+    this.#options = options;
+  }
+
+  /** Call when the lease was confirmed. */
+  renewed(): void {
+    const { clock, shared } = this.#options;
+    if (clock.lease !== undefined) shared.setLease(clock.lease.since, clock.lease.leaseMs);
+    this.look();
+  }
+
+  /**
+   * Call when anything is about to be done: cheap, and it sees a pause of the process at once. It leaves a clock
+   * out, so it may only find the lease older than it was thought to be.
+   */
+  lookQuickly(): void {
+    const now = readQuickClocks();
+    const { phase } = this.#options.clock.look(now);
+    if (AGE[phase] > AGE[this.#phase]) this.#see(now);
+  }
+
+  look(): void {
+    clearTimeout(this.#timer);
+    const untilNextMs = this.#see(readClocks());
+    const leaseMs = this.#options.clock.lease?.leaseMs;
+    if (leaseMs === undefined) return;
+    const everyMs = Math.min(LONGEST_LOOK_MS, Math.max(SHORTEST_LOOK_MS, leaseMs / LOOKS_PER_LEASE));
+    this.#timer = setTimeout(() => this.look(), Math.max(1, Math.min(everyMs, untilNextMs)));
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+  }
+
+  #see(now: Reading): number {
+    const { clock, shared, changed } = this.#options;
+    const { phase, untilNextMs } = clock.look(now);
+    shared.startUntilMs = phase === 'trusted' ? now.monotonicMs + untilNextMs : 0;
+    if (phase !== this.#phase) {
+      this.#phase = phase;
+      changed(phase);
+    }
+    if (phase === 'over' && this.#options.selfDestruct && shared.exposed > 0) {
+      endProcess(`the lease is over and ${shared.exposed} jobs have not stopped that others may start now`);
+    }
+    return untilNextMs;
+  }
+}
+
+const AGE: Readonly<Record<LeasePhase, number>> = { trusted: 0, doubtful: 1, stopping: 2, over: 3 };
+
+/** Ends the whole process, from any thread and whatever its other threads do. */
+export function endProcess(reason: string): void {
+  const kill = () => process.kill(process.pid, 'SIGKILL');
+  const line = { time: new Date().toISOString(), level: 'error', pid: process.pid, reason };
+  setTimeout(kill, LAST_WORDS_MS);
+  // Not the synchronous kind: a reader of stderr that hangs would keep the process alive.
+  write(STDERR, `${JSON.stringify({ ...line, message: 'this worker ends its process' })}\n`, kill);
+}

@@ -1,0 +1,269 @@
+/**
+ * The main thread's end of the link: starts the link thread, gives it frames to send and passes on what it
+ * tells. A link thread that dies is replaced; the lease clock of the new one goes on where the old one was.
+ */
+import { existsSync } from 'node:fs';
+import { Worker as Thread } from 'node:worker_threads';
+import { DroverError, type Grant, isErrorCode, type ServerMessage } from '@drover/protocol';
+import type { Logger } from '../../logger.js';
+import { within } from '../within.js';
+import { type LeasePhase, monotonicMs } from './lease-clock.js';
+import type { FromLinkThread, LinkEvent, LinkSettings, ToLinkThread } from './messages.js';
+import { MAX_UNDER_WAY } from './outbound.js';
+import { SharedState } from './shared-state.js';
+import { parseFrame, type Welcome } from './stream-socket.js';
+
+/** For the link thread to close its socket and end. */
+const END_MS = 5000;
+/** A link thread that lived less than this is not replaced at once. */
+const GOOD_AFTER_MS = 5000;
+const RESTART_PAUSE_MS = 1000;
+
+/** What is left for those who run jobs. */
+export type JobMessage = Extract<ServerMessage, { kind: 'assign' | 'ack' | 'cancel' | 'handBack' }>;
+
+export type LinkEvents = {
+  /** What the next hello says of this worker. */
+  window: () => number;
+  holds: () => Grant[];
+  /** `window` is what the hello said. */
+  welcome: (welcome: Welcome, url: string, window: number) => void;
+  message: (message: JobMessage) => void;
+  lost: () => void;
+  refused: (error: DroverError, url: string) => void;
+  /** A beat was sent. */
+  beat: () => void;
+  lease: (phase: LeasePhase) => void;
+  /** What was held back may be sent now. */
+  drained: () => void;
+};
+
+export type LinkOptions = Omit<LinkSettings, 'holds' | 'shared' | 'trouble' | 'selfDestruct'>;
+
+export class Link {
+  readonly #options: LinkOptions;
+  readonly #events: LinkEvents;
+  readonly #logger: Logger;
+  readonly #shared = new SharedState();
+  /** From `performance.now()` to the clock that both threads have in common. */
+  readonly #clockOffsetMs = monotonicMs() - performance.now();
+  #thread: Thread | undefined;
+  #threadStartedAt = 0;
+  #ended: Promise<void> = Promise.resolve();
+  #restart: NodeJS.Timeout | undefined;
+  #isStopping = false;
+  /** The connection that stands, or 0. */
+  #connection = 0;
+  #received = 0;
+  #hasBeenWelcomed = false;
+  #trouble: string | undefined;
+  #frames: string[] = [];
+  /** Characters given to the link thread, modulo 2^32. */
+  #posted = 0;
+
+  constructor(options: LinkOptions, events: LinkEvents, logger: Logger) {
+    this.#options = options;
+    this.#events = events;
+    this.#logger = logger;
+  }
+
+  /** Between a welcome and the loss of its connection. */
+  get isReady(): boolean {
+    return this.#connection !== 0;
+  }
+
+  /** Whether too much is under way; if so, `drained` follows. */
+  get isCongested(): boolean {
+    if (this.#underWay() < MAX_UNDER_WAY) return false;
+    this.#shared.wantsDrained = true;
+    // Once more: what left before the wish was seen is not told.
+    return this.#underWay() >= MAX_UNDER_WAY;
+  }
+
+  start(selfDestruct: boolean): void {
+    const settings: LinkSettings = {
+      ...this.#options,
+      selfDestruct,
+      previousSessions: this.#hasBeenWelcomed ? [] : this.#options.previousSessions,
+      holds: JSON.stringify(this.#events.holds()),
+      trouble: this.#trouble,
+      shared: this.#shared.buffer,
+    };
+    const thread = new Thread(threadFile(), {
+      name: 'drover-link',
+      workerData: settings,
+      // Not those of the process: its loaders and hooks are for the application, not for this thread.
+      execArgv: [],
+    });
+    this.#thread = thread;
+    this.#threadStartedAt = performance.now();
+    let failure: unknown;
+    thread.on('message', (items: FromLinkThread) => this.#take(items));
+    thread.on('error', (error) => {
+      failure = error;
+    });
+    this.#ended = new Promise((resolve) => {
+      thread.on('exit', (code) => {
+        resolve();
+        if (this.#isOver(failure, code)) return;
+        this.#restart = setTimeout(() => this.start(selfDestruct), this.#restartPauseMs());
+      });
+    });
+  }
+
+  /** Sends one frame; lost without a word if the connection is. Frames of one turn go as one message. */
+  send(frame: string): void {
+    if (this.#connection === 0) return;
+    this.#posted = (this.#posted + frame.length) | 0;
+    if (this.#frames.push(frame) === 1) queueMicrotask(() => this.#postFrames());
+  }
+
+  /** Whether the lease allows a job to start at this moment of `performance.now()`. */
+  mayStart(now: number): boolean {
+    return now + this.#clockOffsetMs < this.#shared.startUntilMs;
+  }
+
+  /** `exposed` are the handlers that must stop before the lease is over. */
+  setRunning(running: number, exposed: number): void {
+    this.#shared.setRunning(running, exposed);
+  }
+
+  /** What the operator is shown with each beat. */
+  setTrouble(trouble: string | undefined): void {
+    this.#trouble = trouble;
+    this.#post({ kind: 'trouble', text: trouble });
+  }
+
+  /** Sends the last frame and waits, for a moment, until the server has acted on it and closed. */
+  async sayGoodbye(frame: string): Promise<void> {
+    await this.#end(this.#connection === 0 ? { kind: 'stop' } : { kind: 'goodbye', frame });
+  }
+
+  /** Closes for good; resolves when the thread is gone. */
+  async stop(): Promise<void> {
+    await this.#end({ kind: 'stop' });
+  }
+
+  async #end(order: ToLinkThread): Promise<void> {
+    this.#isStopping = true;
+    clearTimeout(this.#restart);
+    this.#postFrames();
+    this.#post(order);
+    if (!(await within(this.#ended, END_MS))) await this.#thread?.terminate();
+  }
+
+  #take(items: FromLinkThread): void {
+    for (const item of items) {
+      if (typeof item === 'string') this.#frame(item);
+      else this.#event(item);
+    }
+  }
+
+  #frame(text: string): void {
+    const message = parseFrame(text);
+    switch (message?.kind) {
+      case 'assign':
+        this.#received += message.jobs.length;
+        this.#shared.setReceived(this.#connection, this.#received);
+        this.#events.message(message);
+        return;
+      case 'ack':
+      case 'cancel':
+      case 'handBack':
+        this.#events.message(message);
+        return;
+      case undefined:
+        this.#post({ kind: 'fail', connection: this.#connection, reason: 'the server sent a frame that is not JSON' });
+        return;
+      default:
+        // A kind that only newer servers know: they must not rely on it.
+        this.#logger.debug({ kind: message?.kind }, 'a frame of an unknown kind was passed over');
+    }
+  }
+
+  #event(event: LinkEvent): void {
+    switch (event.kind) {
+      case 'helloWanted': {
+        const { connection } = event;
+        const { window, holds } = this.#events;
+        this.#post({ kind: 'hello', connection, window: window(), holds: JSON.stringify(holds()) });
+        return;
+      }
+      case 'holdsWanted':
+        this.#post({ kind: 'holds', holds: JSON.stringify(this.#events.holds()), frames: event.frames });
+        return;
+      case 'welcomed':
+        this.#connection = event.connection;
+        this.#hasBeenWelcomed = true;
+        this.#received = 0;
+        this.#shared.setReceived(event.connection, 0);
+        this.#events.welcome(event.welcome, event.url, event.window);
+        return;
+      case 'lost':
+        this.#disconnected();
+        return;
+      case 'refused': {
+        const code = isErrorCode(event.code) ? event.code : 'internal';
+        this.#events.refused(new DroverError(code, event.message), event.url);
+        return;
+      }
+      case 'beat':
+        this.#shared.turn = event.beat;
+        this.#events.beat();
+        return;
+      case 'lease':
+        this.#events.lease(event.phase);
+        return;
+      case 'drained':
+        this.#events.drained();
+        return;
+      case 'log':
+        this.#logger[event.level](event.fields, event.message);
+    }
+  }
+
+  #disconnected(): void {
+    if (this.#connection === 0) return;
+    // What waits was meant for the connection that is gone.
+    this.#postFrames();
+    this.#connection = 0;
+    this.#events.lost();
+  }
+
+  /** After the end of a thread: whether it was asked for. */
+  #isOver(failure: unknown, code: number): boolean {
+    this.#thread = undefined;
+    this.#frames = [];
+    this.#disconnected();
+    if (this.#isStopping) return true;
+    this.#logger.error({ error: failure, code }, 'the link thread ended; another one is started');
+    this.#posted = this.#shared.written;
+    this.#shared.turn = 0;
+    return false;
+  }
+
+  #restartPauseMs(): number {
+    return performance.now() - this.#threadStartedAt < GOOD_AFTER_MS ? RESTART_PAUSE_MS : 0;
+  }
+
+  #underWay(): number {
+    return (this.#posted - this.#shared.written) | 0;
+  }
+
+  #postFrames(): void {
+    if (this.#frames.length === 0) return;
+    const frames = this.#frames;
+    this.#frames = [];
+    this.#post({ kind: 'frames', connection: this.#connection, frames });
+  }
+
+  #post(message: ToLinkThread): void {
+    this.#thread?.postMessage(message);
+  }
+}
+
+/** Beside this file where it is built. The tests run the sources, which Node cannot: they take the built thread. */
+function threadFile(): URL {
+  const beside = new URL('./thread.js', import.meta.url);
+  return existsSync(beside) ? beside : new URL(beside.href.replace(/\/src\/(?!.*\/src\/)/, '/dist/'));
+}

@@ -1,0 +1,47 @@
+/** What the main thread and the link thread say to each other. */
+import type { Hello } from '@drover/protocol';
+import type { LogFields, Logger } from '../../logger.js';
+import type { LeasePhase } from './lease-clock.js';
+import type { Welcome } from './stream-socket.js';
+
+/** Given to the link thread at its start. */
+export type LinkSettings = {
+  urls: readonly string[];
+  token: string | undefined;
+  identity: Omit<Hello, 'window' | 'holds' | 'previousSessions'>;
+  /** Named in each hello until a server has taken over what they hold. */
+  previousSessions: readonly string[];
+  /** Here and below: a JSON array of grants. Thousands of them as objects would be copied one by one. */
+  holds: string;
+  selfDestruct: boolean;
+  trouble: string | undefined;
+  shared: SharedArrayBuffer;
+};
+
+export type ToLinkThread =
+  /** Dropped if the connection they were meant for is gone. */
+  | { kind: 'frames'; connection: number; frames: readonly string[] }
+  | { kind: 'hello'; connection: number; window: number; holds: string }
+  /** What the main thread holds after the first `frames` assignments that the link thread keeps. */
+  | { kind: 'holds'; holds: string; frames: number }
+  | { kind: 'trouble'; text: string | undefined }
+  /** The main thread cannot read what came. */
+  | { kind: 'fail'; connection: number; reason: string }
+  /** Connect no more; send the last frame, wait for the server to close, end. */
+  | { kind: 'goodbye'; frame: string }
+  | { kind: 'stop' };
+
+export type LinkEvent =
+  | { kind: 'helloWanted'; connection: number }
+  | { kind: 'holdsWanted'; frames: number }
+  /** `window` is what the hello said: nothing if the link thread had to say it alone. */
+  | { kind: 'welcomed'; connection: number; url: string; window: number; welcome: Welcome }
+  | { kind: 'lost' }
+  | { kind: 'refused'; url: string; code: string; message: string }
+  | { kind: 'beat'; beat: number }
+  | { kind: 'lease'; phase: LeasePhase }
+  | { kind: 'drained' }
+  | { kind: 'log'; level: keyof Logger; fields: LogFields; message: string };
+
+/** One turn of the link thread: frames of the server as they came, and events, in their order. */
+export type FromLinkThread = readonly (string | LinkEvent)[];

@@ -1,0 +1,59 @@
+/**
+ * Frames on their way from the main thread to the socket. Their length is counted off in the shared state when
+ * they have left or were dropped, so that the main thread knows how much is under way and holds the rest back.
+ */
+import type { Connection } from './connection.js';
+import type { SharedState } from './shared-state.js';
+
+/** Characters under way at which the main thread sends no more, and at which it is told to go on. */
+export const MAX_UNDER_WAY = 4 * 1024 * 1024;
+const DRAINED_BELOW = MAX_UNDER_WAY / 2;
+
+type Stream = { number: number; underWay: number; isOpen: boolean };
+
+export class Outbound {
+  readonly #connection: Connection;
+  readonly #shared: SharedState;
+  readonly #drained: () => void;
+  #stream: Stream = { number: 0, underWay: 0, isOpen: false };
+
+  constructor(connection: Connection, shared: SharedState, drained: () => void) {
+    this.#connection = connection;
+    this.#shared = shared;
+    this.#drained = drained;
+  }
+
+  open(number: number): void {
+    this.#stream = { number, underWay: 0, isOpen: true };
+  }
+
+  close(): void {
+    const stream = this.#stream;
+    stream.isOpen = false;
+    this.#left(stream.underWay);
+  }
+
+  send(number: number, frames: readonly string[]): void {
+    const stream = this.#stream;
+    for (const frame of frames) {
+      if (!stream.isOpen || stream.number !== number) {
+        this.#left(frame.length);
+        continue;
+      }
+      stream.underWay += frame.length;
+      this.#connection.send(frame, () => {
+        // What was under way when the stream closed has been counted off then.
+        if (!stream.isOpen) return;
+        stream.underWay -= frame.length;
+        this.#left(frame.length);
+      });
+    }
+  }
+
+  #left(length: number): void {
+    this.#shared.addWritten(length);
+    if (!this.#shared.wantsDrained || this.#stream.underWay >= DRAINED_BELOW) return;
+    this.#shared.wantsDrained = false;
+    this.#drained();
+  }
+}

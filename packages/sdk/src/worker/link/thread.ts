@@ -1,0 +1,239 @@
+/**
+ * The link thread: the connection, its beats and the lease clock, away from the event loop that runs handlers.
+ *
+ *   main thread ──frames──► outbound ──► connection ──► server
+ *               ◄─outbox──  frames as they came, events ◄──┘
+ *
+ * What always holds: assignments and beats share one authenticated connection, so a beat proves the way by which
+ * jobs come; `received` in it proves that the main thread takes them in. Everything the main thread is told
+ * comes in the order in which it happened. With the main thread blocked, the link thread still beats, moves to
+ * another server and says hello there; it takes no new jobs.
+ *
+ * When it throws, it ends the process if that is what the worker was told to do about a lost lease; otherwise
+ * only the thread ends, and the main thread starts another one.
+ */
+import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
+import type { DroverError } from '@drover/protocol';
+import { Connection } from './connection.js';
+import { Heartbeat } from './heartbeat.js';
+import { HeldGrants } from './held-grants.js';
+import { LeaseClock, type Reading, readClocks } from './lease-clock.js';
+import { endProcess, LeaseWatch } from './lease-watch.js';
+import type { LinkEvent, LinkSettings, ToLinkThread } from './messages.js';
+import { Outbound } from './outbound.js';
+import { ServerList } from './server-list.js';
+import { SharedState } from './shared-state.js';
+import type { LinkMessage, Welcome } from './stream-socket.js';
+
+/** For the main thread to answer what it holds; then the link thread says hello without it. */
+const HELLO_PATIENCE_MS = 250;
+/** Beats that the main thread may miss before the operator is told that it is blocked. */
+const MISSED_TURNS = 2;
+/** How a frame with assignments begins. */
+const ASSIGN = '{"kind":"assign"';
+
+class LinkThread {
+  readonly #settings: LinkSettings;
+  readonly #port: MessagePort;
+  readonly #shared: SharedState;
+  readonly #servers: ServerList;
+  readonly #connection: Connection;
+  readonly #outbound: Outbound;
+  readonly #heartbeat: Heartbeat;
+  readonly #clock = new LeaseClock();
+  readonly #leaseWatch: LeaseWatch;
+  readonly #held: HeldGrants;
+  #previousSessions: readonly string[];
+  #trouble: string | undefined;
+  #outbox: (string | LinkEvent)[] = [];
+  #helloTimer: NodeJS.Timeout | undefined;
+  /** Of the connection that waits for its welcome. */
+  #hello: { sentAt: Reading; window: number } | undefined;
+
+  constructor(settings: LinkSettings, port: MessagePort) {
+    this.#settings = settings;
+    this.#port = port;
+    this.#shared = new SharedState(settings.shared);
+    this.#held = new HeldGrants(settings.holds);
+    this.#previousSessions = settings.previousSessions;
+    this.#trouble = settings.trouble;
+    this.#servers = new ServerList(settings.urls);
+    this.#connection = new Connection(this.#servers, settings.token, {
+      opened: () => this.#opened(),
+      welcome: (message, url) => this.#welcomed(message, url),
+      frame: (text) => this.#framed(text),
+      message: (message) => this.#act(message),
+      lost: () => this.#lost(),
+      refused: (error, url) => this.#refused(error, url),
+      log: (fields, message) => this.#tell({ kind: 'log', level: 'info', fields, message }),
+    });
+    this.#outbound = new Outbound(this.#connection, this.#shared, () => this.#tell({ kind: 'drained' }));
+    this.#heartbeat = new Heartbeat({
+      beat: (beat) => this.#beat(beat),
+      silent: () => this.#connection.fail('the server has fallen silent'),
+    });
+    this.#leaseWatch = new LeaseWatch({
+      clock: this.#clock,
+      shared: this.#shared,
+      selfDestruct: settings.selfDestruct,
+      changed: (phase) => this.#tell({ kind: 'lease', phase }),
+    });
+  }
+
+  start(): void {
+    const { lease } = this.#shared;
+    if (lease !== undefined) {
+      this.#clock.begin(lease.since, lease.leaseMs);
+      this.#leaseWatch.look();
+    }
+    this.#connection.start();
+  }
+
+  receive(order: ToLinkThread): void {
+    this.#leaseWatch.lookQuickly();
+    switch (order.kind) {
+      case 'frames':
+        this.#outbound.send(order.connection, order.frames);
+        return;
+      case 'hello':
+        if (order.connection === this.#connection.number) this.#sayHello(order.window, order.holds);
+        return;
+      case 'holds':
+        this.#held.tell(order.holds, order.frames);
+        return;
+      case 'trouble':
+        this.#trouble = order.text;
+        return;
+      case 'fail':
+        if (order.connection === this.#connection.number) this.#connection.fail(order.reason);
+        return;
+      case 'goodbye':
+        void this.#connection.sayGoodbye(order.frame).then(() => this.#end());
+        return;
+      case 'stop':
+        void this.#end();
+    }
+  }
+
+  async #end(): Promise<void> {
+    this.#heartbeat.stop();
+    clearTimeout(this.#helloTimer);
+    await this.#connection.stop();
+    this.#leaseWatch.stop();
+    this.#port.close();
+  }
+
+  #opened(): void {
+    this.#hello = undefined;
+    this.#tell({ kind: 'helloWanted', connection: this.#connection.number });
+    this.#helloTimer = setTimeout(() => this.#sayHello(0, undefined), HELLO_PATIENCE_MS);
+  }
+
+  /** Once for each connection; `holds` is undefined if the main thread is blocked and could not be asked. */
+  #sayHello(window: number, holds: string | undefined): void {
+    if (this.#hello !== undefined) return;
+    clearTimeout(this.#helloTimer);
+    if (holds !== undefined) this.#held.tellAll(holds);
+    const previousSessions = this.#previousSessions;
+    const hello = {
+      ...this.#settings.identity,
+      window,
+      holds: this.#held.grants(),
+      ...(previousSessions.length === 0 ? {} : { previousSessions }),
+    };
+    const text = JSON.stringify(hello);
+    this.#hello = { sentAt: readClocks(), window };
+    this.#connection.sayHello(text);
+  }
+
+  #welcomed(welcome: Welcome, url: string): void {
+    if (this.#hello === undefined) {
+      this.#connection.fail('the server said welcome before it was greeted');
+      return;
+    }
+    const { sentAt, window } = this.#hello;
+    this.#previousSessions = [];
+    this.#servers.learn(welcome.servers);
+    this.#outbound.open(this.#connection.number);
+    this.#tell({ kind: 'welcomed', connection: this.#connection.number, url, window, welcome });
+    this.#clock.begin(sentAt, welcome.leaseMs);
+    this.#leaseWatch.renewed();
+    this.#heartbeat.start(welcome.beatMs);
+  }
+
+  #framed(text: string): void {
+    this.#leaseWatch.lookQuickly();
+    this.#heartbeat.heard();
+    this.#tell(text);
+    if (!text.startsWith(ASSIGN)) return;
+    this.#held.assigned(text);
+    this.#askForHolds(false);
+  }
+
+  #act(message: LinkMessage): void {
+    this.#heartbeat.heard();
+    if (message.kind === 'moveOn') {
+      this.#connection.moveOn();
+      return;
+    }
+    this.#servers.learn(message.servers);
+    this.#clock.answered(message.beat);
+    this.#leaseWatch.renewed();
+  }
+
+  #beat(beat: number): void {
+    this.#leaseWatch.look();
+    const running = this.#shared.running;
+    const received = this.#shared.received(this.#connection.number);
+    const trouble = this.#troubleAt(beat);
+    this.#clock.sending(beat, readClocks());
+    const frame = { kind: 'beat', beat, running, received, ...(trouble === undefined ? {} : { trouble }) };
+    this.#connection.send(JSON.stringify(frame), () => {});
+    this.#tell({ kind: 'beat', beat });
+    this.#askForHolds(true);
+  }
+
+  #troubleAt(beat: number): string | undefined {
+    const missed = beat - 1 - this.#shared.turn;
+    if (missed < MISSED_TURNS) return this.#trouble;
+    const blocked = `a handler has blocked the event loop for ${missed} beats`;
+    return this.#trouble === undefined ? blocked : `${blocked}; ${this.#trouble}`;
+  }
+
+  #askForHolds(isBeat: boolean): void {
+    const frames = this.#held.ask(isBeat);
+    if (frames !== undefined) this.#tell({ kind: 'holdsWanted', frames });
+  }
+
+  #lost(): void {
+    this.#heartbeat.stop();
+    this.#outbound.close();
+    this.#tell({ kind: 'lost' });
+  }
+
+  #refused(error: DroverError, url: string): void {
+    this.#tell({ kind: 'refused', url, code: error.code, message: error.message });
+  }
+
+  /** Gathered over one turn of the event loop: a message to another thread costs more than what is in it. */
+  #tell(item: string | LinkEvent): void {
+    if (this.#outbox.push(item) > 1) return;
+    setImmediate(() => {
+      const items = this.#outbox;
+      this.#outbox = [];
+      this.#port.postMessage(items);
+    });
+  }
+}
+
+function run(port: MessagePort, settings: LinkSettings): void {
+  if (settings.selfDestruct) {
+    // Without this thread nobody would end the process in time, so it ends now; whoever runs it starts it anew.
+    process.on('uncaughtException', (error) => endProcess(`the link thread failed: ${error.stack ?? error}`));
+  }
+  const thread = new LinkThread(settings, port);
+  port.on('message', (order: ToLinkThread) => thread.receive(order));
+  thread.start();
+}
+
+if (parentPort !== null) run(parentPort, workerData as LinkSettings);

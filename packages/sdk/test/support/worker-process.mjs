@@ -1,0 +1,43 @@
+/**
+ * A worker in a process of its own, on the built package, for what can only be seen from outside. The first
+ * argument is JSON: `options` for createWorker, `ownsProcess` to run it as `drover worker` does.
+ *
+ * Every line it prints comes at once, also when its event loop is blocked.
+ */
+import { writeSync } from 'node:fs';
+import { defineJob } from '@drover/sdk';
+import { createWorker, handle, runWorker } from '@drover/sdk/worker';
+
+const { options, ownsProcess = true } = JSON.parse(process.argv[2]);
+
+const say = (...words) => writeSync(1, `${words.join(' ')}\n`);
+
+const behaviours = {
+  echo: ({ payload }) => payload,
+  /** Never lets the event loop turn again. */
+  block: () => {
+    for (;;);
+  },
+  /** Lets the event loop turn, but never ends. */
+  ignore: () => new Promise(() => {}),
+  /** Ends as soon as it is told to. */
+  obey: ({ signal }) =>
+    new Promise((_resolve, reject) => {
+      signal.addEventListener('abort', () => reject(signal.reason));
+    }),
+};
+
+const handlers = Object.entries(behaviours).map(([type, run]) =>
+  handle(defineJob({ type }), (context) => {
+    say('started', type, context.id);
+    context.signal.addEventListener('abort', () => say('aborted', type, context.signal.reason.code));
+    return run(context);
+  }),
+);
+
+const log = (level) => (fields, message) => say(level, JSON.stringify(fields), message);
+const logger = { debug() {}, info: log('info'), warn: log('warn'), error: log('error') };
+const worker = createWorker({ handlers, logger, drainTimeout: 0, ...options });
+process.on('message', () => {});
+if (ownsProcess) await runWorker(worker);
+else await worker.start();

@@ -1,0 +1,256 @@
+/** What a worker does about its lease, seen from a scripted server; workers that may die are real processes. */
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { defineJob } from '../../../src/index.js';
+import { createWorker, handle, type JobHandler, type Worker, type WorkerOptions } from '../../../src/worker/index.js';
+import { gate } from '../../support/gate.js';
+import { assignment, type PeerConnection, StreamPeer } from '../../support/stream-peer.js';
+import { WorkerProcess } from '../../support/worker-process.js';
+
+/** Long enough for a loaded machine to answer within, short enough to wait for its end. */
+const LEASE = { beatMs: 200, leaseMs: 1500 };
+
+let peer: StreamPeer;
+const processes: WorkerProcess[] = [];
+const workers: Worker[] = [];
+beforeEach(async () => {
+  peer = await new StreamPeer().listen();
+});
+afterEach(async () => {
+  peer.oblige();
+  await Promise.all(processes.splice(0).map((each) => each.kill()));
+  await Promise.all(workers.splice(0).map((worker) => worker.stop()));
+  await peer.close();
+});
+
+function processWith(options: Partial<WorkerOptions> = {}): WorkerProcess {
+  const started = new WorkerProcess({ options: { url: peer.url, slots: 2, ...options } });
+  processes.push(started);
+  return started;
+}
+
+async function workerWith(handlers: JobHandler[], options: Partial<WorkerOptions> = {}): Promise<PeerConnection> {
+  const logger = { debug() {}, info() {}, warn() {}, error() {} };
+  const worker = createWorker({ handlers, url: peer.url, logger, drainTimeout: 0, selfDestruct: false, ...options });
+  workers.push(worker);
+  const started = worker.start();
+  const connection = await peer.connection();
+  await connection.welcome(LEASE);
+  await started;
+  return connection;
+}
+
+describe('a handler that blocks the event loop', () => {
+  it('keeps neither the beats from going nor the worker from saying that it is blocked', async () => {
+    const worker = processWith();
+    const connection = await peer.connection();
+    await connection.welcome({ beatMs: 50, leaseMs: 30_000 });
+    connection.answerBeats();
+    const job = assignment('block', 1);
+    connection.assign(job);
+    await worker.says(`started block ${job.id}`);
+    for (;;) {
+      const { running, received, trouble } = await connection.take('beat');
+      if (trouble === undefined) continue;
+      expect({ running, received }).toEqual({ running: 1, received: 1 });
+      expect(trouble).toContain('blocked the event loop');
+      break;
+    }
+    const unheard = assignment('echo', 2);
+    connection.assign(unheard);
+    await connection.take('beat');
+    expect((await connection.take('beat')).received).toBe(1);
+  });
+
+  it('lets the worker move to another server with all it holds, without taking more', async () => {
+    const worker = processWith({ selfDestruct: true });
+    const connection = await peer.connection();
+    await connection.welcome();
+    const [done, blocking] = [assignment('echo', 1), assignment('block', 2)];
+    connection.assign(done);
+    connection.ack(await connection.takeOutcomes(1));
+    connection.assign(blocking);
+    await worker.says(`started block ${blocking.id}`);
+    connection.send({ kind: 'moveOn' });
+    await connection.closed;
+    const hello = await (await peer.connection()).welcome();
+    expect(hello.window).toBe(0);
+    expect(hello.holds).toContainEqual({ id: blocking.id, fence: 1 });
+  });
+});
+
+describe('a worker that no server confirms', () => {
+  it('stops what others may start, lets held jobs go on, reports both when it is back, and takes work again', async () => {
+    const release = gate();
+    const stopped = gate();
+    const reasons: unknown[] = [];
+    const obey = handle(defineJob({ type: 'obey' }), ({ signal }) => {
+      return new Promise((_resolve, reject) => {
+        signal.addEventListener('abort', () => {
+          reasons.push(signal.reason);
+          reject(signal.reason);
+          stopped.open();
+        });
+      });
+    });
+    const slow = handle(defineJob({ type: 'slow' }), ({ signal }) => release.passed.then(() => signal.aborted));
+    const connection = await workerWith([obey, slow], { slots: 2, prefetch: 1 });
+    const [lost, held] = [assignment('obey', 1), assignment('slow', 2, { onLost: 'hold' })];
+    const waiting = assignment('slow', 3);
+    connection.assign(lost, held, waiting);
+    peer.refusal = { status: 503, body: { error: { code: 'database_unavailable', message: 'not now' } } };
+    connection.cut();
+    await stopped.passed;
+    expect(reasons).toMatchObject([{ name: 'AbortError', code: 'lost' }]);
+    peer.refusal = undefined;
+
+    const second = await peer.connection();
+    const hello = await second.welcome({ leaseMs: 30_000 });
+    expect(hello.holds.map(({ id }) => id)).toEqual(expect.arrayContaining([lost.id, held.id, waiting.id]));
+    const outcomes = await second.takeOutcomes(2);
+    expect(outcomes).toContainEqual({ id: lost.id, fence: 1, kind: 'lost' });
+    expect(outcomes).toContainEqual({ id: waiting.id, fence: 1, kind: 'released' });
+    second.ack(outcomes);
+    release.open();
+    expect(await second.takeOutcomes(1)).toMatchObject([{ id: held.id, kind: 'succeeded', result: 'false' }]);
+    const next = assignment('slow', 4);
+    second.assign(next);
+    expect(await second.takeOutcomes(1)).toMatchObject([{ id: next.id, kind: 'succeeded' }]);
+  });
+
+  it('forgets what it stopped if the next server says that it is no longer its own', async () => {
+    const stopped = gate();
+    const obey = handle(defineJob({ type: 'obey' }), async ({ signal }) => {
+      await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()));
+      stopped.open();
+      throw signal.reason;
+    });
+    const connection = await workerWith([obey]);
+    const job = assignment('obey', 1);
+    connection.assign(job);
+    peer.refusal = { status: 503, body: { error: { code: 'database_unavailable', message: 'not now' } } };
+    connection.cut();
+    await stopped.passed;
+    peer.refusal = undefined;
+    const second = await peer.connection();
+    await second.welcome({ leaseMs: 30_000, dropped: [job] });
+    second.cut();
+    expect((await (await peer.connection()).welcome()).holds).toEqual([]);
+  });
+
+  it('hands back what it is given while it doubts its lease', async () => {
+    const started: unknown[] = [];
+    const echo = handle(defineJob({ type: 'echo' }), ({ payload }) => void started.push(payload));
+    const connection = await workerWith([echo]);
+    // Beats go unanswered, all else does not: a server that cannot renew leases.
+    let kind: string | undefined;
+    let given = 0;
+    for (; kind !== 'released'; given++) {
+      await connection.take('beat');
+      connection.assign(assignment('echo', given));
+      const outcomes = await connection.takeOutcomes(1);
+      connection.ack(outcomes);
+      kind = outcomes[0]?.kind;
+    }
+    expect(started).toHaveLength(given - 1);
+  });
+
+  it('shows the jobs that do not stop, if it may not end its process', async () => {
+    const release = gate();
+    const ignore = handle(defineJob({ type: 'ignore' }), () => release.passed);
+    const connection = await workerWith([ignore]);
+    connection.assign(assignment('ignore', 1));
+    for (;;) {
+      const { trouble } = await connection.take('beat');
+      connection.send({ kind: 'cancel', items: [] });
+      if (trouble?.includes('the lease is over and 1 jobs have not stopped')) break;
+    }
+    release.open();
+  });
+});
+
+describe('selfDestruct', () => {
+  it.each(['block', 'ignore'])(
+    'ends the process when a handler that will not stop (%s) has lost its lease',
+    async (type) => {
+      const worker = processWith({ selfDestruct: true });
+      const connection = await peer.connection();
+      await connection.welcome(LEASE);
+      const job = assignment(type, 1);
+      connection.assign(job);
+      await worker.says(`started ${type} ${job.id}`);
+      if (type === 'ignore') await worker.says('aborted ignore lost');
+      expect(await worker.ended).toEqual({ code: null, signal: 'SIGKILL' });
+      expect(worker.lines.join('\n')).toContain('this worker ends its process');
+    },
+  );
+
+  it('spares a process whose jobs stop, and one that runs only held jobs', async () => {
+    const worker = processWith({ selfDestruct: true });
+    const connection = await peer.connection();
+    await connection.welcome(LEASE);
+    const held = assignment('ignore', 1, { onLost: 'hold' });
+    connection.assign(assignment('obey', 2), held);
+    await worker.says(`started ignore ${held.id}`);
+    peer.refusal = { status: 503, body: { error: { code: 'database_unavailable', message: 'not now' } } };
+    connection.cut();
+    await worker.says('no server confirms the lease');
+    await worker.says('lease over');
+    peer.refusal = undefined;
+    const hello = await (await peer.connection()).welcome();
+    expect(hello.holds).toContainEqual({ id: held.id, fence: 1 });
+  });
+
+  it('ends a process that was paused for longer than its lease before it reports anything', async () => {
+    const worker = processWith({ selfDestruct: true });
+    const connection = await peer.connection();
+    await connection.welcome({ beatMs: 50, leaseMs: 1000 });
+    connection.answerBeats();
+    const job = assignment('ignore', 1);
+    connection.assign(job);
+    await worker.says(`started ignore ${job.id}`);
+    worker.signal('SIGSTOP');
+    // Time must pass: the pause is what is tested.
+    await new Promise((resolve) => setTimeout(resolve, 1500));
+    worker.signal('SIGCONT');
+    expect(await worker.ended).toEqual({ code: null, signal: 'SIGKILL' });
+    expect(worker.lines.join('\n')).toContain('the lease is over');
+  });
+
+  it('must be chosen by a worker inside an application; without a choice it is off, and a warning says so', async () => {
+    const worker = new WorkerProcess({ options: { url: peer.url }, ownsProcess: false });
+    processes.push(worker);
+    expect(await worker.says('warn')).toContain('choose selfDestruct');
+  });
+});
+
+describe('the link thread', () => {
+  it('is replaced when it dies, and the worker goes on with all it holds', async () => {
+    const release = gate();
+    const isStarted = gate();
+    const threads: { postMessage(value: unknown): void }[] = [];
+    const seen = (thread: { postMessage(value: unknown): void }) => threads.push(thread);
+    process.on('worker', seen);
+    const slow = handle(defineJob({ type: 'slow' }), () => {
+      isStarted.open();
+      return release.passed;
+    });
+    const connection = await workerWith([slow]);
+    process.off('worker', seen);
+    const job = assignment('slow', 1);
+    connection.assign(job);
+    await isStarted.passed;
+    // Not a message it knows: it throws.
+    threads[0]?.postMessage(null);
+    await connection.closed;
+    const second = await peer.connection();
+    expect((await second.welcome()).holds).toEqual([{ id: job.id, fence: 1 }]);
+    release.open();
+    expect(await second.takeOutcomes(1)).toMatchObject([{ id: job.id, kind: 'succeeded' }]);
+  });
+
+  it('takes its process with it, if that is what a lost lease does', async () => {
+    const worker = processWith({ selfDestruct: true, token: 'not a header\n' });
+    expect(await worker.ended).toEqual({ code: null, signal: 'SIGKILL' });
+    expect(worker.lines.join('\n')).toContain('the link thread failed');
+  });
+});
