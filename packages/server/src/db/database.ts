@@ -186,7 +186,14 @@ async function executeOn(pool: pg.Pool, query: Query, deadlineMs: number) {
   const onNotice = ({ message }: { message?: string | undefined }) => {
     if (message && NOT_REPLICATED.test(message)) failure = new DatabaseError('unknown', message);
   };
+  // In one packet with the answer may come that the server shuts down: then nobody waits for an answer any more,
+  // and an error that nobody hears would end the process.
+  let broken: Error | undefined;
+  const onError = (error: Error) => {
+    broken = error;
+  };
   client.on('notice', onNotice);
+  client.on('error', onError);
   try {
     const result = await client.query(query);
     if (failure) throw failure;
@@ -197,7 +204,8 @@ async function executeOn(pool: pg.Pool, query: Query, deadlineMs: number) {
   } finally {
     clearTimeout(deadline);
     client.off('notice', onNotice);
-    client.release(failure instanceof DatabaseError && failure.kind !== 'refused' ? failure : undefined);
+    client.off('error', onError);
+    client.release(failure instanceof DatabaseError && failure.kind !== 'refused' ? failure : broken);
   }
 }
 
