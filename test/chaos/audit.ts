@@ -1,0 +1,38 @@
+/**
+ * What the database is asked to note by itself: every grant, every ending and every worker given up. Notes are in
+ * the transaction of the change, so they exist if and only if it does. The guard of moves refuses what the
+ * table of moves does not list.
+ */
+import type pg from 'pg';
+import { guardMoves } from '../../packages/server/test/support/guard-moves.js';
+
+export async function installAudit(pool: pg.Pool): Promise<void> {
+  await guardMoves(pool);
+  await pool.query(`
+    create schema chaos;
+    create table chaos.granted (seq bigserial, id uuid, fence int, attempt int, session_id uuid);
+    create table chaos.ended (seq bigserial, id uuid, fence int, attempt int, state text);
+    create table chaos.given_up (seq bigserial, session_id uuid, name text, pid int);
+
+    create function chaos.note_grant() returns trigger language plpgsql as $$ begin
+      insert into chaos.granted (id, fence, attempt, session_id) values (new.id, new.fence, new.attempt, new.session_id);
+      return null;
+    end $$;
+    create trigger chaos_grant_inserted after insert on drover.job
+      for each row when (new.state = 'running') execute function chaos.note_grant();
+    create trigger chaos_grant after update on drover.job
+      for each row when (new.state = 'running' and old.state <> 'running') execute function chaos.note_grant();
+
+    create function chaos.note_end() returns trigger language plpgsql as $$ begin
+      insert into chaos.ended (id, fence, attempt, state) values (new.id, new.fence, new.attempt, new.state);
+      return null;
+    end $$;
+    create trigger chaos_end after insert on drover.job_history for each row execute function chaos.note_end();
+
+    create function chaos.note_given_up() returns trigger language plpgsql as $$ begin
+      insert into chaos.given_up (session_id, name, pid) values (new.id, new.name, new.pid);
+      return null;
+    end $$;
+    create trigger chaos_given_up after update on drover.session
+      for each row when (new.ending = 'dead' and old.ending is null) execute function chaos.note_given_up();`);
+}

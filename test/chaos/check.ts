@@ -1,0 +1,228 @@
+/**
+ * The invariants of the research (S1 …), each with how often it was checked, how often it did not hold, and the
+ * first examples. Only what the witness, the supervisor and the load saw outside is trusted; the database is what
+ * is being judged.
+ */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type pg from 'pg';
+import { type JobRecord, readJobs, readLedger } from './records.js';
+import type { Instance, Trouble, Unit } from './units.js';
+import { type Execution, type Executions, overlaps, readWitness, THAW_MS } from './witness.js';
+
+const MAX_EXAMPLES = 5;
+/** LOST_LIMIT of lifecycle/lose.ts. */
+const LOST_LIMIT = 3;
+const FINISHED = ['succeeded', 'failed', 'cancelled'];
+/** Their handlers throw by design. */
+const FAILING_TYPES = ['flaky', 'broken'];
+
+export type Finding = {
+  name: string;
+  promise: string;
+  checked: number;
+  violated: number;
+  examples: string[];
+  note?: string;
+};
+
+export type GivenUp = { name: string; pid: number; seenAt: number };
+
+export type Evidence = {
+  folder: string;
+  pool: pg.Pool;
+  units: readonly Unit[];
+  instances: readonly Instance[];
+  givenUp: readonly GivenUp[];
+  drained: boolean;
+  /** Longest time from the last sign of a worker to the verdict on it. */
+  verdictMs: number;
+};
+
+export async function check(evidence: Evidence): Promise<Finding[]> {
+  const { folder, pool } = evidence;
+  const executions = await readWitness(join(folder, 'witness'), evidence.instances);
+  const byName = new Map([...executions.values()].flat().map((execution) => [execution.name, execution]));
+  const ledger = await readLedger(join(folder, 'ledger.log'));
+  const jobs = new Map<string, JobRecord>();
+  const findings = createFindings();
+  const { of } = findings;
+
+  for await (const job of readJobs(pool)) {
+    of('S4', 'a job is there once').check(!jobs.has(job.id), () => `${job.id} is there twice`);
+    jobs.set(job.id, job);
+  }
+  for (const [id, mark] of ledger) {
+    if (mark === 'A')
+      of('S1', 'an acknowledged job exists').check(jobs.has(id), () => `${id} was acknowledged and is gone`);
+    if (mark === 'F')
+      of('S1f', 'a refused job does not exist').check(!jobs.has(id), () => `${id} was refused and exists`);
+  }
+  for (const job of jobs.values()) checkJob(job, executions.get(job.id) ?? [], byName, jobs, of);
+  checkRuns(executions, jobs, of, findings.note);
+  await checkNotes(pool, of);
+  checkVerdicts(evidence, of);
+  checkProcesses(evidence, of);
+  return findings.all();
+}
+
+type Of = (name: string, promise: string) => { check(holds: boolean, example: () => string): void };
+
+function checkJob(
+  job: JobRecord,
+  runs: Execution[],
+  byName: Map<string, Execution>,
+  jobs: Map<string, JobRecord>,
+  of: Of,
+) {
+  const about = () =>
+    `${job.id} (${job.type}, ${job.state}, attempt ${job.attempt}, lost ${job.lost}, fence ${job.fence}, session ${job.ending ?? 'of the past'}): ${tell(runs)}`;
+  const ended = FINISHED.includes(job.state);
+  const held = job.state === 'unknown' && job.hold && job.ending === 'dead';
+  of('L1', 'every job has ended, or is unknown with a lost worker').check(ended || held, about);
+  of('S4a', 'attempts keep to their limits').check(
+    job.lost <= LOST_LIMIT && job.attempt <= job.maxAttempts + job.lost,
+    about,
+  );
+  of('D9', 'every attempt was started or lost with its worker').check(job.attempt <= runs.length + job.lost, about);
+  if (job.state === 'succeeded') {
+    const run = byName.get(job.execution ?? '');
+    const told = run?.id === job.id && run.end === 'ok';
+    of('S9', 'a success was seen by the witness').check(told, about);
+    of('S3r', 'a result is of the grant that was the last').check(job.resultAttempt === job.attempt, about);
+  }
+  if (job.state === 'failed') {
+    const reason = job.lost >= LOST_LIMIT || FAILING_TYPES.includes(job.type);
+    of('S9f', 'a failure has a reason that the witness saw').check(reason, () => `${about()} error ${job.error}`);
+  }
+  if (job.children) {
+    const missing = job.children.filter((id) => !jobs.has(id));
+    of('S6', 'children exist if and only if their parent succeeded').check(missing.length === 0, about);
+  }
+  if (job.parentId !== null) {
+    const parent = jobs.get(job.parentId);
+    const listed = parent?.state === 'succeeded' && parent.children?.includes(job.id) === true;
+    of('S6', 'children exist if and only if their parent succeeded').check(listed, about);
+  }
+}
+
+function checkRuns(
+  executions: Executions,
+  jobs: Map<string, JobRecord>,
+  of: Of,
+  note: (name: string, text: string) => void,
+): void {
+  let thawed = 0;
+  let longest = 0;
+  for (const [id, runs] of executions) {
+    const found = overlaps(runs);
+    const real = found.filter(({ afterPause }) => !afterPause);
+    for (const { ms } of found.filter(({ afterPause }) => afterPause)) {
+      thawed += 1;
+      longest = Math.max(longest, ms);
+    }
+    of('S2', 'no two executions of a job overlap').check(real.length === 0, () => {
+      const [first] = real;
+      return `${id}: ${first?.ms.toFixed(0)} ms of ${tell(runs)}`;
+    });
+    of('S4e', 'what ran is a job').check(jobs.has(id), () => `${id} ran and does not exist: ${tell(runs)}`);
+    if (runs[0]?.type !== 'hold') continue;
+    const abandoned = runs.slice(0, -1).some(({ end }) => end === undefined);
+    of('S2h', 'a held job that died with its worker is not run again').check(!abandoned, () => `${id}: ${tell(runs)}`);
+  }
+  if (thawed > 0) {
+    note(
+      'S2',
+      `${thawed} more within ${THAW_MS} ms after a pause of the process, the longest of ${longest.toFixed(0)} ms`,
+    );
+  }
+}
+
+/** What the database noted itself. */
+async function checkNotes(pool: pg.Pool, of: Of): Promise<void> {
+  const { rows: grants } = await pool.query<{ id: string; fence: number; before: number; total: string }>(`
+    with pairs as (
+      select id, fence, lag(fence) over (partition by id order by seq) as before, count(*) over () as total
+      from chaos.granted
+    )
+    select id::text, fence, before, total from pairs where fence <= before
+    union all select null, 0, 0, count(*) from chaos.granted`);
+  for (const { id, fence, before, total } of grants) {
+    const text = `${id}: fence ${before} was followed by ${fence}`;
+    if (id !== null) of('S3', 'the fence of a job grows with every grant').check(false, () => text);
+    else
+      for (let each = 0; each < Number(total); each++)
+        of('S3', 'the fence of a job grows with every grant').check(true, () => '');
+  }
+  const { rows: endings } = await pool.query<{ id: string; states: string[]; times: number }>(`
+    select id::text, array_agg(state) as states, count(*)::int as times from chaos.ended group by id`);
+  for (const { id, states, times } of endings) {
+    of('S4t', 'a job ends once').check(times === 1, () => `${id} ended ${times} times: ${states.join(', ')}`);
+  }
+}
+
+/** Whoever was given up had a trouble of its own, or its server had: an outage of the database is no reason. */
+function checkVerdicts({ givenUp, units, instances, verdictMs }: Evidence, of: Of): void {
+  for (const { name, pid, seenAt } of givenUp) {
+    const instance = instances.find((entry) => entry.unit === name && entry.pid === pid);
+    const gone = instance?.exitedAt !== undefined && instance.exitedAt <= seenAt;
+    const recent = ({ from, to }: Trouble) => from <= seenAt && to >= seenAt - verdictMs;
+    const excused = units.some((unit) => (unit.name === name || unit.role === 'server') && unit.troubles.some(recent));
+    of('S10', 'nobody is given up but for a fault of its own').check(
+      gone || excused,
+      () => `${name} (${pid}) was given up in good health`,
+    );
+  }
+}
+
+function checkProcesses({ instances, folder, drained }: Evidence, of: Of): void {
+  of('L2', 'everything drained in time').check(drained, () => 'jobs were left when the time was up');
+  for (const { role, byItself, key, ending } of instances) {
+    if (role === 'server') of('L4', 'no server ends by itself').check(!byItself, () => `${key} ended with ${ending}`);
+  }
+  const illegal = readdirSync(join(folder, 'logs'))
+    .filter((file) => file.startsWith('server'))
+    .flatMap((file) => readFileSync(join(folder, 'logs', file), 'utf8').split('\n'))
+    .filter((line) => /illegal move of job|the fence of job/.test(line));
+  of('M', 'no illegal move was tried').check(
+    illegal.length === 0,
+    () => `${illegal.length} lines, the first: ${illegal[0]?.slice(0, 300)}`,
+  );
+}
+
+function tell(runs: readonly Execution[]): string {
+  const [first] = runs;
+  if (!first) return 'never ran';
+  const text = ({ name, attempt, from, to, end }: Execution) =>
+    `${name} a${attempt} ${Math.round(from - first.from)}–${to === Number.POSITIVE_INFINITY ? '…' : Math.round(to - first.from)} ms ${end ?? 'died'}`;
+  return runs.slice(0, 6).map(text).join('; ');
+}
+
+function createFindings() {
+  const found = new Map<string, Finding>();
+  const of: Of = (name, promise) => {
+    let finding = found.get(name);
+    if (!finding) {
+      finding = { name, promise, checked: 0, violated: 0, examples: [] };
+      found.set(name, finding);
+    }
+    const { examples } = finding;
+    const current = finding;
+    return {
+      check(holds, example) {
+        current.checked += 1;
+        if (holds) return;
+        current.violated += 1;
+        if (examples.length < MAX_EXAMPLES) examples.push(example());
+      },
+    };
+  };
+  return {
+    of,
+    note(name: string, text: string) {
+      const finding = found.get(name);
+      if (finding) finding.note = text;
+    },
+    all: () => [...found.values()].sort((one, other) => one.name.localeCompare(other.name)),
+  };
+}

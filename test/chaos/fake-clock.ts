@@ -1,0 +1,39 @@
+/** A wall clock of its own for one process, by libfaketime: set while the process runs, timers left alone. */
+import { existsSync, renameSync, writeFileSync } from 'node:fs';
+
+const LIBRARIES = [
+  '/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1',
+  '/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1',
+  '/usr/lib64/faketime/libfaketimeMT.so.1',
+];
+
+export type FakeClock = {
+  /** What the process is to be started with. */
+  readonly env: Record<string, string>;
+  /** Sets the clock this far from the true time. */
+  jump(seconds: number): void;
+};
+
+/** Undefined where the library is not installed. */
+export function createFakeClock(file: string): FakeClock | undefined {
+  const library = LIBRARIES.find((path) => existsSync(path));
+  if (library === undefined) return undefined;
+  function jump(seconds: number): void {
+    // by a rename: a process that reads while we write would see an empty file
+    writeFileSync(`${file}.new`, `${seconds < 0 ? '-' : '+'}${Math.abs(seconds)}\n`, { mode: 0o644 });
+    renameSync(`${file}.new`, file);
+  }
+  jump(0);
+  return {
+    env: {
+      LD_PRELOAD: library,
+      FAKETIME_TIMESTAMP_FILE: file,
+      // the file is looked at once a second: at every look at the clock would cost far too much
+      FAKETIME_CACHE_DURATION: '1',
+      FAKETIME_DONT_FAKE_MONOTONIC: '1',
+      DONT_FAKE_MONOTONIC: '1',
+      FAKETIME_NO_CACHE: '0',
+    },
+    jump,
+  };
+}

@@ -1,0 +1,269 @@
+/**
+ * Who breaks things. The plan is made before the run from the seed alone: what, where, when, for how long. At most
+ * `MAX_AT_ONCE` faults overlap, a unit suffers one at a time, and one server is always left alone, so that the
+ * system has something to recover with; every fault heals.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import { nowMs } from './clock.js';
+import type { ChaosDatabase } from './database.js';
+import type { FakeClock } from './fake-clock.js';
+import type { Direction } from './network.js';
+import type { FaultGroup } from './options.js';
+import type { Random } from './random.js';
+import type { Unit } from './units.js';
+
+const MAX_AT_ONCE = 4;
+const FIRST_AT_MS = 4000;
+/** Before the end of the plan nothing more begins. */
+const QUIET_END_MS = 2000;
+const DATABASE = 'database';
+const ALL_SERVERS = 'all servers';
+
+type Kind = {
+  name: string;
+  group: FaultGroup;
+  on: 'server' | 'worker' | typeof DATABASE | typeof ALL_SERVERS;
+  weight: number;
+};
+
+const KINDS: readonly Kind[] = [
+  { name: 'kill', group: 'kill', on: 'server', weight: 3 },
+  { name: 'kill', group: 'kill', on: 'worker', weight: 4 },
+  { name: 'pause', group: 'pause', on: 'server', weight: 3 },
+  { name: 'pause', group: 'pause', on: 'worker', weight: 5 },
+  { name: 'cut off', group: 'partition', on: 'worker', weight: 6 },
+  { name: 'cut off', group: 'partition', on: 'server', weight: 3 },
+  { name: 'cut from the database', group: 'partition', on: 'server', weight: 3 },
+  { name: 'slow', group: 'slow', on: 'worker', weight: 2 },
+  { name: 'slow', group: 'slow', on: 'server', weight: 1 },
+  { name: 'restart', group: 'database', on: DATABASE, weight: 2 },
+  { name: 'away', group: 'database', on: DATABASE, weight: 1 },
+  { name: 'freeze', group: 'database', on: DATABASE, weight: 1 },
+  { name: 'roll', group: 'restart', on: ALL_SERVERS, weight: 0.7 },
+  { name: 'leave', group: 'restart', on: 'worker', weight: 2 },
+  { name: 'clock', group: 'clock', on: 'worker', weight: 1.5 },
+  { name: 'clock', group: 'clock', on: 'server', weight: 1.5 },
+  { name: 'clock', group: 'clock', on: DATABASE, weight: 0.7 },
+];
+
+export type Fault = {
+  kind: string;
+  on: Kind['on'];
+  target: string;
+  atMs: number;
+  forMs: number;
+  direction: Direction;
+  /** For clocks, in seconds. */
+  jump: number;
+  /** For the database. */
+  how: 'fast' | 'immediate';
+};
+
+type PlanInput = {
+  random: Random;
+  durationMs: number;
+  leaseMs: number;
+  groups: readonly FaultGroup[];
+  servers: string[];
+  workers: string[];
+};
+
+/** Pure: the same input gives the same plan. */
+export function planFaults({ random, durationMs, leaseMs, groups, servers, workers }: PlanInput): Fault[] {
+  const kinds = KINDS.filter(({ group }) => groups.includes(group));
+  const total = kinds.reduce((sum, { weight }) => sum + weight, 0);
+  const faults: Fault[] = [];
+  if (kinds.length === 0) return faults;
+
+  const busy = (atMs: number) => faults.filter((fault) => fault.atMs + fault.forMs + 1000 > atMs);
+  for (let atMs = FIRST_AT_MS; atMs < durationMs - QUIET_END_MS; atMs += random.between(300, 2500)) {
+    let roll = random.next() * total;
+    const kind = kinds.find(({ weight }) => {
+      roll -= weight;
+      return roll < 0;
+    });
+    const long = random.next() < 0.6;
+    const lasting = long ? random.between(1.2, 2.8) * leaseMs : random.between(0.1, 0.7) * leaseMs;
+    const direction = random.pick<Direction>(['both', 'both', 'in', 'out']);
+    const jump = random.pick([-3600, -30, 30, 600, 3600]);
+    const how = random.pick(['fast', 'immediate'] as const);
+    const name = random.pick(kind?.on === 'server' ? servers : workers);
+    if (!kind) continue;
+    const target = kind.on === 'server' || kind.on === 'worker' ? name : kind.on;
+    const others = busy(atMs);
+    if (others.length >= MAX_AT_ONCE || others.some((fault) => fault.target === target)) continue;
+    if (kind.on === 'server' || kind.on === ALL_SERVERS) {
+      const hurt = others.filter((fault) => fault.on === 'server' || fault.on === ALL_SERVERS);
+      if (hurt.length >= servers.length - 1 || (kind.on === ALL_SERVERS && hurt.length > 0)) continue;
+      if (hurt.some((fault) => fault.on === ALL_SERVERS)) continue;
+    }
+    faults.push({
+      ...{ kind: kind.name, on: kind.on, target, atMs, direction, how },
+      // what waits by the database's clock waits for as long as it has jumped, so there it is little
+      jump: kind.on === DATABASE ? Math.sign(jump) * (5 + (Math.abs(jump) % 11)) : jump,
+      forMs: kind.on === ALL_SERVERS ? servers.length * 4000 : kind.name === 'away' ? 2.2 * leaseMs : lasting,
+    });
+  }
+  return faults;
+}
+
+export function describeFault({ kind, target, forMs, direction, jump, how }: Fault): string {
+  const more = kind.startsWith('cut')
+    ? ` (${direction})`
+    : kind === 'clock'
+      ? ` (${jump} s)`
+      : kind === 'restart'
+        ? ` (${how})`
+        : '';
+  return `${kind} ${target}${more} for ${(forMs / 1000).toFixed(1)} s`;
+}
+
+type Stage = { units: readonly Unit[]; database: ChaosDatabase; databaseClock: FakeClock | undefined };
+
+/** Carries out the plan; resolves when everything has healed. */
+export async function carryOut(plan: readonly Fault[], stage: Stage, say: (text: string) => void, signal: AbortSignal) {
+  const started = nowMs();
+  const underWay: Promise<void>[] = [];
+  for (const fault of plan) {
+    await delay(Math.max(0, started + fault.atMs - nowMs()), undefined, { signal }).catch(() => {});
+    if (signal.aborted) break;
+    if (wouldHurtAll(fault, stage)) {
+      say(`left out, no other server is well: ${describeFault(fault)}`);
+      continue;
+    }
+    say(describeFault(fault));
+    underWay.push(
+      commit(fault, stage).catch((error: Error) => say(`${describeFault(fault)} was not possible: ${error.message}`)),
+    );
+  }
+  await Promise.all(underWay);
+}
+
+/** A server takes longer to come back on a busy machine than the plan knows. */
+function wouldHurtAll({ on, target }: Fault, { units }: Stage): boolean {
+  if (on !== 'server' && on !== ALL_SERVERS) return false;
+  const isWell = ({ role, name, troubles }: Unit) =>
+    role === 'server' && name !== target && troubles.every(({ to }) => to !== Number.POSITIVE_INFINITY);
+  return !units.some(isWell);
+}
+
+async function commit(fault: Fault, stage: Stage): Promise<void> {
+  if (fault.on === DATABASE) return hurtDatabase(fault, stage);
+  if (fault.on === ALL_SERVERS) return rollServers(stage);
+  const unit = stage.units.find(({ name }) => name === fault.target);
+  if (!unit) throw new Error(`there is no ${fault.target}`);
+  const healed = unit.suffer(fault.kind);
+  try {
+    await hurtUnit(fault, unit);
+    if (unit.role === 'server') await isAnswering(unit);
+  } finally {
+    healed();
+  }
+}
+
+async function hurtUnit({ kind, direction, forMs, jump }: Fault, unit: Unit): Promise<void> {
+  const { machine, clock } = unit;
+  const leg = kind === 'cut from the database' ? 'back' : 'front';
+  switch (kind) {
+    case 'kill':
+      await unit.end('SIGKILL');
+      // half of them come back at once, as under a supervisor; the others only after their lease
+      await delay(forMs);
+      unit.start();
+      return;
+    case 'leave':
+      await unit.end('SIGTERM');
+      await delay(500);
+      unit.start();
+      return;
+    case 'pause':
+      unit.pause();
+      await delay(forMs);
+      unit.resume();
+      return;
+    case 'cut off':
+    case 'cut from the database':
+      await machine.cut(leg, direction);
+      await delay(forMs);
+      await machine.mend(leg, direction);
+      return;
+    case 'slow':
+      await machine.slow('front', 256);
+      await delay(forMs);
+      await machine.hurry('front');
+      return;
+    case 'clock':
+      clock?.jump(jump);
+      await delay(forMs);
+      clock?.jump(0);
+      await delay(1000);
+      return;
+    default:
+      throw new Error(`nobody knows how to ${kind}`);
+  }
+}
+
+async function hurtDatabase({ kind, how, forMs, jump }: Fault, { database, databaseClock }: Stage): Promise<void> {
+  switch (kind) {
+    case 'restart':
+      await database.stop(how);
+      await database.start();
+      return;
+    case 'away':
+      await database.stop(how);
+      await delay(forMs);
+      await database.start();
+      return;
+    case 'freeze':
+      await database.freeze();
+      await delay(forMs);
+      await database.thaw();
+      return;
+    case 'clock':
+      databaseClock?.jump(jump);
+      await delay(forMs);
+      databaseClock?.jump(0);
+      await delay(1000);
+      return;
+    default:
+      throw new Error(`nobody knows how to ${kind} the database`);
+  }
+}
+
+/** One after the other, each only when the one before it answers again. */
+async function rollServers({ units }: Stage): Promise<void> {
+  for (const server of units.filter(({ role }) => role === 'server')) {
+    const healed = server.suffer('rolling restart');
+    await server.end('SIGTERM');
+    server.start();
+    await isAnswering(server);
+    healed();
+  }
+}
+
+export async function isAnswering(server: Unit, withinMs = 20_000): Promise<boolean> {
+  const deadline = nowMs() + withinMs;
+  while (nowMs() < deadline) {
+    const answer = await fetch(`${server.url}/api/ping`, { signal: AbortSignal.timeout(1000) }).catch(() => undefined);
+    if (answer?.ok) return true;
+    await delay(100);
+  }
+  return false;
+}
+
+/** For ever: everything but the core, each in its own way. Gives what was done. */
+export async function breakForEver(units: readonly Unit[], core: readonly Unit[], random: Random): Promise<string[]> {
+  const done: string[] = [];
+  for (const unit of units) {
+    if (core.includes(unit)) continue;
+    const ways = unit.role === 'server' ? ['kill', 'pause', 'cut', 'cut from the database'] : ['kill', 'pause', 'cut'];
+    const way = random.pick(ways);
+    const direction = random.pick<Direction>(['both', 'in', 'out']);
+    unit.suffer(`broken for ever: ${way}`);
+    if (way === 'kill') await unit.end('SIGKILL');
+    else if (way === 'pause') unit.pause();
+    else await unit.machine.cut(way === 'cut' ? 'front' : 'back', direction);
+    done.push(`${unit.name}: ${way}${way.startsWith('cut') ? ` (${direction})` : ''}`);
+  }
+  return done;
+}

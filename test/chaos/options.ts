@@ -1,0 +1,96 @@
+/** What a run of the fault suite is told: from the command line to checked values. */
+import { parseArgs } from 'node:util';
+
+/** Parts of the protection that a test switch turns off, so that the checker can be seen to find what follows. */
+export const SWITCHES = ['fencing', 'self-stop', 'beacon'] as const;
+export type Switch = (typeof SWITCHES)[number];
+
+export const FAULT_GROUPS = ['kill', 'pause', 'partition', 'slow', 'database', 'restart', 'clock'] as const;
+export type FaultGroup = (typeof FAULT_GROUPS)[number];
+
+export type ChaosOptions = {
+  minutes: number;
+  seed: number;
+  mode: 'safety' | 'liveness';
+  /** Jobs added a second. */
+  rate: number;
+  servers: number;
+  workers: number;
+  without: Switch[];
+  faults: FaultGroup[];
+  /** Keeps the database's folder after the run; logs and notes are always kept. */
+  keep: boolean;
+};
+
+export const USAGE = `npm run chaos -- [options]
+  --minutes N          how long faults are injected (default 2)
+  --seed S             the plan of faults and the mix of jobs (default: any)
+  --mode MODE          safety: faults heal; liveness: one server, one worker and the database stay whole,
+                       everything else breaks for ever, and all jobs must end (default safety)
+  --rate N             jobs added a second (default 500)
+  --servers N          (default 3)    --workers N  (default 6)
+  --faults LIST        of ${FAULT_GROUPS.join(', ')} (default: all that this machine can)
+  --without LIST       of ${SWITCHES.join(', ')}: the run must then find violations
+  --keep               keep the database's folder too`;
+
+export class UsageError extends Error {}
+
+export function readOptions(args: string[]): ChaosOptions {
+  const { values } = parse(args);
+  return {
+    minutes: numberOf('minutes', values.minutes ?? '2', 0.1, 24 * 60),
+    seed: numberOf('seed', values.seed ?? String(Math.floor(Math.random() * 1e9)), 0, 2 ** 31),
+    mode: oneOf('mode', values.mode ?? 'safety', ['safety', 'liveness']),
+    rate: numberOf('rate', values.rate ?? '500', 1, 100_000),
+    servers: numberOf('servers', values.servers ?? '3', 1, 20),
+    workers: numberOf('workers', values.workers ?? '6', 1, 100),
+    without: listOf('without', values.without ?? '', SWITCHES),
+    faults: listOf('faults', values.faults ?? FAULT_GROUPS.join(','), FAULT_GROUPS),
+    keep: values.keep ?? false,
+  };
+}
+
+/** The command that makes the same run. */
+export function commandOf(options: ChaosOptions): string {
+  const { minutes, seed, mode, rate, servers, workers, without, faults } = options;
+  const flags = Object.entries({ minutes, seed, mode, rate, servers, workers }).map(
+    ([name, value]) => `--${name} ${value}`,
+  );
+  if (without.length > 0) flags.push(`--without ${without.join(',')}`);
+  if (faults.length < FAULT_GROUPS.length) flags.push(`--faults ${faults.join(',')}`);
+  return `npm run chaos -- ${flags.join(' ')}`;
+}
+
+function parse(args: string[]) {
+  const text = { type: 'string' } as const;
+  try {
+    return parseArgs({
+      args,
+      options: {
+        ...{ minutes: text, seed: text, mode: text, rate: text, servers: text, workers: text },
+        ...{ without: text, faults: text, keep: { type: 'boolean' } as const },
+      },
+    });
+  } catch (error) {
+    throw new UsageError((error as Error).message);
+  }
+}
+
+function numberOf(name: string, value: string, min: number, max: number): number {
+  const number = Number(value);
+  if (Number.isFinite(number) && number >= min && number <= max) return number;
+  throw new UsageError(`--${name}: expected a number from ${min} to ${max}, got ${value}`);
+}
+
+function oneOf<Value extends string>(name: string, value: string, known: readonly Value[]): Value {
+  const found = known.find((entry) => entry === value);
+  if (found !== undefined) return found;
+  throw new UsageError(`--${name}: expected one of ${known.join(', ')}, got ${value}`);
+}
+
+function listOf<Value extends string>(name: string, value: string, known: readonly Value[]): Value[] {
+  return value
+    .split(',')
+    .filter((entry) => entry !== '')
+    .map((entry) => oneOf(name, entry, known));
+}
