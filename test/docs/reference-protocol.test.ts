@@ -78,7 +78,7 @@ describe('docs/reference/errors.md', () => {
       'packages/server/src/dispatch/outcomes.ts',
       'packages/server/src/lifecycle/expire.ts',
       'packages/server/src/lifecycle/lose.ts',
-      'packages/server/src/api/new-jobs.ts',
+      'packages/server/src/lifecycle/check-new-jobs.ts',
     ].map(readPage);
     const codes = named(section(page, '## Errors of a job'));
     expect(codes.length).toBeGreaterThan(5);
