@@ -43,9 +43,9 @@ describe('a worker module', () => {
     const code = `import { defineJob, PermanentError } from '@drover/sdk'; import { handle } from '@drover/sdk/worker';
       export const stubborn = handle(defineJob({ type: 'stubborn' }), () => { throw new PermanentError('never' as string); });`;
     await writeFile(join(folder, 'steering.ts'), code);
-    const [handler] = await loadHandlers('steering.ts', folder);
+    const [handler] = (await loadHandlers('steering.ts', folder)) as unknown as [{ run: () => Promise<unknown> }];
     const thrown = await Promise.resolve()
-      .then(() => (handler?.run as () => unknown)())
+      .then(() => handler.run())
       .catch((error: unknown) => error);
     expect(PermanentError.isOne(thrown)).toBe(true);
     expect(thrown).not.toBeInstanceOf(PermanentError);
