@@ -4,30 +4,56 @@
  */
 import { DroverError, DURATION_EXPECTED, type Duration, type JobError, parseDuration } from '@drover/protocol';
 
+/**
+ * What a handler throws is known by a mark, not by its class: a worker module may come with its own copy of
+ * this package (a TypeScript module does), and the classes of two copies are not the same.
+ */
+const STEERING = Symbol.for('@drover/sdk steering');
+type Steering = 'permanent' | 'retryAfter' | 'snooze';
+
+function isMarked(value: unknown, mark: Steering): boolean {
+  return value instanceof Error && (value as { [STEERING]?: unknown })[STEERING] === mark;
+}
+
 /** Thrown by a handler: the job has failed for good; no further attempt is made. */
 export class PermanentError extends Error {
-  override readonly name = 'PermanentError';
+  override readonly name: string = 'PermanentError';
+  readonly [STEERING] = 'permanent';
+
+  static isOne(value: unknown): value is PermanentError {
+    return isMarked(value, 'permanent');
+  }
 }
 
 /** Thrown by a handler: this attempt failed; the next one comes after `delay` instead of the back-off. */
 export class RetryAfter extends Error {
-  override readonly name = 'RetryAfter';
+  override readonly name: string = 'RetryAfter';
+  readonly [STEERING] = 'retryAfter';
   readonly delayMs: number;
 
   constructor(delay: Duration, message?: string, options?: ErrorOptions) {
     super(message ?? `retry after ${delay}`, options);
     this.delayMs = delayMs('RetryAfter', delay);
   }
+
+  static isOne(value: unknown): value is RetryAfter {
+    return isMarked(value, 'retryAfter');
+  }
 }
 
 /** Made by `snooze()`. An error so that it can be thrown from any depth; no attempt is used up. */
 export class Snooze extends Error {
   override readonly name = 'Snooze';
+  readonly [STEERING] = 'snooze';
   readonly delayMs: number;
 
   constructor(delay: Duration) {
     super(`run again in ${delay}`);
     this.delayMs = delayMs('snooze', delay);
+  }
+
+  static isOne(value: unknown): value is Snooze {
+    return isMarked(value, 'snooze');
   }
 }
 

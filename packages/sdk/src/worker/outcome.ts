@@ -45,7 +45,7 @@ export function outcomeOfReturn(ending: Ending, { value, mismatch, children }: R
   if (stopped !== 'as it ended') return stopped;
   const { assignment, runMs } = ending;
   const { id, fence } = assignment;
-  if (value instanceof Snooze) return { id, fence, kind: 'snoozed', runMs, inMs: value.delayMs };
+  if (Snooze.isOne(value)) return { id, fence, kind: 'snoozed', runMs, inMs: value.delayMs };
   if (mismatch !== undefined) return failure(assignment, runMs, mismatch, 'invalid_result');
   const result = value === undefined ? undefined : resultText(value);
   if (result instanceof Error) return failure(assignment, runMs, result, 'invalid_result');
@@ -62,9 +62,9 @@ export function outcomeOfError(ending: Ending, error: unknown): Outcome | undefi
   const { assignment, runMs, stopReason } = ending;
   const { id, fence } = assignment;
   if (stopReason === 'cancelled') return { id, fence, kind: 'cancelled', runMs };
-  if (error instanceof Snooze) return { id, fence, kind: 'snoozed', runMs, inMs: error.delayMs };
-  if (error instanceof PermanentError) return failure(assignment, runMs, error, 'permanent');
-  if (error instanceof RetryAfter) return failure(assignment, runMs, error, undefined, error.delayMs);
+  if (Snooze.isOne(error)) return { id, fence, kind: 'snoozed', runMs, inMs: error.delayMs };
+  if (PermanentError.isOne(error)) return failure(assignment, runMs, error, 'permanent');
+  if (RetryAfter.isOne(error)) return failure(assignment, runMs, error, undefined, error.delayMs);
   // Told to go and gone: nothing is wrong with the job, so the next worker starts it, and no attempt is used up.
   if (stopReason === 'shutdown') return { id, fence, kind: 'released' };
   if (stopReason === 'unconfirmed') return { id, fence, kind: 'lost' };

@@ -1,6 +1,7 @@
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { PermanentError } from '@drover/sdk';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { loadHandlers } from '../../src/cli/load-handlers.js';
 
@@ -36,6 +37,18 @@ describe('a worker module', () => {
       type Payload = { name: string };
       export const greet = handle(defineJob<Payload>({ type: 'greet' }), ({ payload }) => payload.name satisfies string);`;
     expect(await load('typed.ts', code)).toEqual(['greet']);
+  });
+
+  it('steers its jobs also with its own copy of the SDK', async () => {
+    const code = `import { defineJob, PermanentError } from '@drover/sdk'; import { handle } from '@drover/sdk/worker';
+      export const stubborn = handle(defineJob({ type: 'stubborn' }), () => { throw new PermanentError('never' as string); });`;
+    await writeFile(join(folder, 'steering.ts'), code);
+    const [handler] = (await loadHandlers('steering.ts', folder)) as unknown as [{ run: () => Promise<unknown> }];
+    const thrown = await Promise.resolve()
+      .then(() => handler.run())
+      .catch((error: unknown) => error);
+    expect(PermanentError.isOne(thrown)).toBe(true);
+    expect(thrown).not.toBeInstanceOf(PermanentError);
   });
 
   it('must be there and have handlers', async () => {
