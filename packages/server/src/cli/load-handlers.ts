@@ -2,7 +2,7 @@
 import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import type { JobHandler } from '@drover/sdk/worker';
+import { attachModule, handlersOf, type JobHandler } from '@drover/sdk/worker';
 import { UsageError } from './exit-codes.js';
 
 const TYPESCRIPT_PATTERN = /\.[cm]?tsx?$/;
@@ -11,29 +11,20 @@ export async function loadHandlers(modulePath: string, cwd: string): Promise<Job
   const path = resolve(cwd, modulePath);
   if (!(await stat(path).catch(() => undefined))?.isFile())
     throw new UsageError(`there is no worker module at ${path}`);
-  const handlers = handlersOf(await loadModule(path));
-  if (handlers.length > 0) return handlers;
+  const url = pathToFileURL(path).href;
+  const isTypeScript = TYPESCRIPT_PATTERN.test(path);
+  const handlers = handlersOf(await loadModule(url, isTypeScript));
+  // handlers that run in processes of their own are loaded there once more, in the same way
+  const loader = isTypeScript ? import.meta.resolve('tsx') : undefined;
+  if (handlers.length > 0) return attachModule(handlers, url, { loader });
   throw new UsageError(
     `${path} exports no handlers: export what handle(job, …) of @drover/sdk/worker returns, or a list of them`,
   );
 }
 
-async function loadModule(path: string): Promise<Record<string, unknown>> {
-  const url = pathToFileURL(path).href;
-  if (!TYPESCRIPT_PATTERN.test(path)) return (await import(url)) as Record<string, unknown>;
+async function loadModule(url: string, isTypeScript: boolean): Promise<Record<string, unknown>> {
+  if (!isTypeScript) return (await import(url)) as Record<string, unknown>;
   // Loaded only when needed: plain JavaScript workers do not pay for a compiler.
   const { tsImport } = await import('tsx/esm/api');
   return (await tsImport(url, import.meta.url)) as Record<string, unknown>;
-}
-
-/** Every export that is a handler, and those inside exported lists; each once. */
-export function handlersOf(module: Record<string, unknown>): JobHandler[] {
-  return [...new Set(Object.values(module).flat().filter(isHandler))];
-}
-
-/** By its form: the module may come with its own copy of the SDK. */
-function isHandler(value: unknown): value is JobHandler {
-  if (typeof value !== 'object' || value === null || !('run' in value) || !('definition' in value)) return false;
-  const { run, definition } = value;
-  return typeof run === 'function' && typeof definition === 'object' && definition !== null && 'type' in definition;
 }

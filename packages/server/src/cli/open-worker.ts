@@ -15,12 +15,27 @@ export type OpenWorkerOptions = {
 
 /** Returns once the worker is registered. A server that is not there yet is waited for. */
 export async function openWorker(
-  settings: Pick<Settings, 'slots' | 'queues' | 'workerName' | 'prefetch' | 'drainTimeout'>,
+  settings: Pick<
+    Settings,
+    | 'slots'
+    | 'queues'
+    | 'workerName'
+    | 'prefetch'
+    | 'drainTimeout'
+    | 'ignorePause'
+    | 'journalDir'
+    | 'discardDamagedJournal'
+    | 'selfDestruct'
+  >,
   options: OpenWorkerOptions,
 ): Promise<void> {
   const { handlers, url, token, logger, teardown, signal } = options;
-  const { slots, queues, workerName: name, prefetch, drainTimeout } = settings;
-  const worker = createWorker({ handlers, url, token, logger, slots, queues, name, prefetch, drainTimeout });
+  const { slots, workerName: name, journalDir: dataDir, queues, prefetch, drainTimeout, ...rest } = settings;
+  const { ignorePause, discardDamagedJournal, selfDestruct } = rest;
+  const worker = createWorker({
+    ...{ handlers, url, token, logger, slots, queues, name, prefetch, drainTimeout },
+    ...{ ignorePause, dataDir, discardDamagedJournal, selfDestruct },
+  });
   teardown.add(async () => {
     if (!(await worker.stop())) throw new Error('some handlers did not end; their jobs will be recovered');
   });

@@ -174,6 +174,26 @@ export const SETTINGS = {
     description: 'The worker goes on when it, its queues, its types or the cluster are paused.',
     commands: workers,
   },
+  journalDir: {
+    kind: text('a path', (value) => value.length > 0 && !value.includes('\0')),
+    description:
+      'Folder of the worker, of its own and kept over its restarts, for the journal of what it started and how it ended. Default: none is kept.',
+    commands: workers,
+  },
+  discardDamagedJournal: {
+    kind: boolean(),
+    default: false,
+    description:
+      'Set a damaged journal aside and go on with what can be read of it; otherwise the worker does not start.',
+    commands: workers,
+  },
+  selfDestruct: {
+    kind: boolean(),
+    default: true,
+    description:
+      'The worker ends its process when no server has confirmed its lease in time and handlers do not stop whose jobs others may now start.',
+    commands: workers,
+  },
   drainTimeout: {
     kind: duration(0),
     default: '30s',
