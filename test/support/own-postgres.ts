@@ -1,0 +1,56 @@
+/** A PostgreSQL that a test may restart and crash: nobody else uses it, and it keeps its port. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pg from 'pg';
+import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../packages/server/src/db/embedded.js';
+import { migrate } from '../../packages/server/src/db/migrate.js';
+import { freePort } from './free-port.js';
+import { until } from './until.js';
+
+export type OwnPostgres = {
+  readonly url: string;
+  readonly pool: pg.Pool;
+  /** `fast` ends sessions and writes everything out; `immediate` and `crash` end in recovery: one by SIGQUIT, one by SIGKILL. */
+  restart(how: 'fast' | 'immediate' | 'crash'): Promise<void>;
+  drop(): Promise<void>;
+};
+
+export async function startOwnPostgres(): Promise<OwnPostgres> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'drover-restarts-'));
+  const port = await freePort();
+  const start = () => startEmbeddedPostgres({ dataDir, port, settings: { max_connections: '100' } });
+  let running: EmbeddedPostgres = await start();
+  await migrate(running.url);
+  const pool = new pg.Pool({ connectionString: running.url, max: 5 });
+  // its connections end with every restart, which is what the file is about
+  pool.on('error', () => {});
+
+  return {
+    url: running.url,
+    pool,
+    async restart(how) {
+      const { pid } = running;
+      if (how !== 'fast') {
+        process.kill(pid, how === 'crash' ? 'SIGKILL' : 'SIGQUIT');
+        await until('PostgreSQL is gone', () => !isAlive(pid));
+      }
+      await running.stop();
+      running = await start();
+    },
+    async drop() {
+      await pool.end();
+      await running.stop();
+      await rm(dataDir, { recursive: true, force: true });
+    },
+  };
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    // no such process
+    return false;
+  }
+}

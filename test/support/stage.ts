@@ -1,0 +1,104 @@
+/**
+ * What a scenario needs: a database with guarded moves, servers and workers as processes, a witness. All of
+ * it is ended after the file, also when a test has failed; what the processes wrote is then printed.
+ */
+import { type Client, createClient } from '@drover/sdk';
+import type pg from 'pg';
+import { afterAll, beforeAll, beforeEach } from 'vitest';
+import { createTestDatabase, type TestDatabase } from '../../packages/server/test/support/database.js';
+import { guardMoves } from '../../packages/server/test/support/guard-moves.js';
+import type { OwnedProcess } from './owned-process.js';
+import { isAnswering, launchServer, type ServerOptions, type ServerProcess } from './start-server.js';
+import { launchWorker, type WorkerProcess, type WorkerProcessOptions } from './start-worker.js';
+import { until } from './until.js';
+import { createWitness, type Witness } from './witness.js';
+
+/** Short, so that a lost worker is noticed while a test waits for it. */
+const FLAGS = { beat: '300ms', lease: '2s', poll: '100ms', 'log-level': 'info' };
+
+type StageDatabase = Pick<TestDatabase, 'url' | 'pool' | 'drop'>;
+
+export type Stage = {
+  readonly databaseUrl: string;
+  readonly pool: pg.Pool;
+  readonly witness: Witness;
+  /** Resolves when the server answers. */
+  startServer(options?: Omit<ServerOptions, 'databaseUrl'>): Promise<ServerProcess>;
+  /** Resolves when a server knows the worker. */
+  startWorker(options: Omit<WorkerProcessOptions, 'witness'>): Promise<WorkerProcess>;
+  /** Starts it and does not wait. */
+  launchWorker(options: Omit<WorkerProcessOptions, 'witness'>): WorkerProcess;
+  /** A client that is closed after the file. */
+  client(url: string | readonly string[]): Client;
+  /** The names of the workers that a server serves now. */
+  servedWorkers(): Promise<string[]>;
+  /** Lines of servers that tell of a move the guard has refused. */
+  illegalMoves(): string[];
+};
+
+/** Call it at the top of a test file. `prepare` brings a database of its own. */
+export function createStage(prepare: () => Promise<StageDatabase> = createTestDatabase): Stage {
+  const processes: OwnedProcess[] = [];
+  const clients: Client[] = [];
+  let database: StageDatabase;
+  let witness: Witness;
+
+  beforeAll(async () => {
+    database = await prepare();
+    await guardMoves(database.pool);
+    witness = createWitness();
+  });
+  beforeEach(({ onTestFailed }) => {
+    onTestFailed(() => {
+      for (const { name, pid, log } of processes) console.error(`── ${name} (${pid})\n${log()}`);
+    });
+  });
+  afterAll(async () => {
+    await Promise.all(clients.map((client) => client.close()));
+    await Promise.all(processes.map((started) => (started.hasExited ? undefined : started.destroy())));
+    witness?.remove();
+    await database?.drop();
+  });
+
+  const stage: Stage = {
+    get databaseUrl() {
+      return database.url;
+    },
+    get pool() {
+      return database.pool;
+    },
+    get witness() {
+      return witness;
+    },
+    async startServer({ flags, ...options } = {}) {
+      const server = await launchServer({ databaseUrl: database.url, flags: { ...FLAGS, ...flags }, ...options });
+      processes.push(server);
+      await isAnswering(server);
+      return server;
+    },
+    async startWorker(options) {
+      const worker = stage.launchWorker(options);
+      await until(`${worker.name} is served`, async () => (await stage.servedWorkers()).includes(options.name));
+      return worker;
+    },
+    launchWorker(options) {
+      const worker = launchWorker({ ...options, witness: witness.path });
+      processes.push(worker);
+      return worker;
+    },
+    client(url) {
+      const client = createClient({ url });
+      clients.push(client);
+      return client;
+    },
+    async servedWorkers() {
+      const { rows } = await database.pool.query<{ name: string }>(
+        'select name from drover.session where server_id is not null and ended_at is null order by name',
+      );
+      return rows.map((row) => row.name);
+    },
+    illegalMoves: () =>
+      processes.flatMap(({ log }) => log().split('\n')).filter((line) => /illegal move|the fence of job/.test(line)),
+  };
+  return stage;
+}

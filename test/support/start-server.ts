@@ -1,0 +1,35 @@
+/** `drover server` as a process, as an operator starts it. */
+import { fileURLToPath } from 'node:url';
+import { freePort } from './free-port.js';
+import { type OwnedProcess, startProcess } from './owned-process.js';
+import { until } from './until.js';
+
+const CLI = fileURLToPath(new URL('../../packages/server/dist/cli/main.js', import.meta.url));
+
+export type ServerOptions = {
+  databaseUrl: string;
+  /** Absent: any free one. */
+  port?: number;
+  /** Further settings as flags, by their key: `{ beat: '300ms' }`. */
+  flags?: Record<string, string>;
+  env?: Record<string, string>;
+};
+
+export type ServerProcess = OwnedProcess & { readonly url: string; readonly port: number };
+
+/** Starts a server and does not wait until it answers. */
+export async function launchServer(options: ServerOptions): Promise<ServerProcess> {
+  const port = options.port ?? (await freePort());
+  const flags = Object.entries({ port: String(port), ...options.flags }).flatMap(([key, value]) => [`--${key}`, value]);
+  const env = { DROVER_DATABASE_URL: options.databaseUrl, ...options.env };
+  const started = startProcess(`server ${port}`, CLI, ['server', ...flags], env);
+  return Object.assign(started, { url: `http://127.0.0.1:${port}`, port });
+}
+
+export async function isAnswering(server: ServerProcess): Promise<void> {
+  await until(`${server.name} answers`, async () => {
+    if (server.hasExited) return true;
+    return (await fetch(`${server.url}/api/ping`)).ok;
+  });
+  if (server.hasExited) throw new Error(`${server.name} ended at its start:\n${server.log()}`);
+}

@@ -1,0 +1,29 @@
+/** A worker as a process: `programs/worker.mjs`, built on the SDK as an application would be. */
+import { fileURLToPath } from 'node:url';
+import { type OwnedProcess, startProcess } from './owned-process.js';
+
+const PROGRAM = fileURLToPath(new URL('./programs/worker.mjs', import.meta.url));
+
+export type WorkerProcessOptions = {
+  name: string;
+  url: string | readonly string[];
+  /** Where it notes what it runs. */
+  witness: string;
+  slots?: number;
+  queues?: readonly string[];
+  /** The handlers it offers; absent: all of the program. */
+  types?: readonly string[];
+  prefetch?: number;
+  drainTimeout?: string;
+  token?: string;
+};
+
+export type WorkerProcess = OwnedProcess & {
+  /** Lets every handler that holds at this gate go on, now and later. */
+  open(gate: string): void;
+};
+
+export function launchWorker(options: WorkerProcessOptions): WorkerProcess {
+  const started = startProcess(`worker ${options.name}`, PROGRAM, [], { WORKER_OPTIONS: JSON.stringify(options) });
+  return Object.assign(started, { open: (gate: string) => started.tell({ open: gate }) });
+}
