@@ -105,15 +105,15 @@ begin
 end $$;
 
 -- A whole number in a range, or the error that names the field.
-create function drover.checked_int(field text, value text, low int, high int) returns int
+create function drover.checked_int(field text, value json, low int, high int) returns int
 language plpgsql immutable as $$
 begin
-  if value is null then return null; end if;
-  if value !~ '^-?\d{1,9}$' or value::int not between low and high then
-    raise exception 'drover: %: expected a whole number from % to %, got %', field, low, high, value
+  if value is null or json_typeof(value) = 'null' then return null; end if;
+  if json_typeof(value) <> 'number' or value::text !~ '^-?\d{1,9}$' or value::text::int not between low and high then
+    raise exception 'drover: %: expected a whole number from % to %, got %', field, low, high, left(value::text, 200)
       using errcode = 'invalid_parameter_value';
   end if;
-  return value::int;
+  return value::text::int;
 end $$;
 
 -- A moment, or the error that names the field.
@@ -125,22 +125,28 @@ begin
     raise exception 'drover: %: expected a time in ISO 8601 such as "2030-01-31T12:00:00Z", got %', field, value
       using errcode = 'invalid_parameter_value';
   end if;
+  if extract(year from value::timestamptz at time zone 'UTC') not between 1970 and 9999 then
+    raise exception 'drover: %: expected a time between the years 1970 and 9999, got %', field, value
+      using errcode = 'invalid_parameter_value';
+  end if;
   return value::timestamptz;
-exception when datetime_field_overflow or invalid_datetime_format then
+exception when datetime_field_overflow or invalid_datetime_format or invalid_time_zone_displacement_value then
   raise exception 'drover: %: expected a time in ISO 8601 such as "2030-01-31T12:00:00Z", got %', field, value
     using errcode = 'invalid_parameter_value';
 end $$;
 
 -- A name of a type or queue, or the error that names the field.
-create function drover.checked_name(field text, value text) returns text
+create function drover.checked_name(field text, value json) returns text
 language plpgsql immutable as $$
+declare
+  name text := value #>> '{}';
 begin
-  if value is null then return null; end if;
-  if length(value) > 128 or value !~ '^[A-Za-z0-9_][A-Za-z0-9_.:/@-]*$' then
-    raise exception 'drover: %: expected a name of letters, digits and _ . : / @ - of at most 128 characters, got %', field, left(value, 200)
+  if name is null then return null; end if;
+  if json_typeof(value) <> 'string' or length(name) > 128 or name !~ '^[A-Za-z0-9_][A-Za-z0-9_.:/@-]*$' then
+    raise exception 'drover: %: expected a name of letters, digits and _ . : / @ - of at most 128 characters, got %', field, left(name, 200)
       using errcode = 'invalid_parameter_value';
   end if;
-  return value;
+  return name;
 end $$;
 
 -- A back-off policy with every default filled in and every duration in milliseconds.
@@ -209,13 +215,43 @@ begin
   if value is null or json_typeof(value) = 'null' then return null; end if;
   if json_typeof(value) <> 'array' or json_array_length(value) > 20 or exists (
     select from json_array_elements(value) tag
-    where json_typeof(tag) <> 'string' or length(tag #>> '{}') not between 1 and 128
+    where json_typeof(tag) <> 'string' or length(tag #>> '{}') not between 1 and 128 or tag #>> '{}' ~ '[[:cntrl:]]'
   ) then
-    raise exception 'drover: tags: expected at most 20 texts of 1 to 128 characters, got %', left(value::text, 200)
-      using errcode = 'invalid_parameter_value';
+    raise exception 'drover: tags: expected at most 20 texts of 1 to 128 characters without control characters, got %',
+      left(value::text, 200) using errcode = 'invalid_parameter_value';
   end if;
   if json_array_length(value) = 0 then return null; end if;
   return value;
+exception when untranslatable_character then
+  raise exception 'drover: tags: expected texts without control characters, got %', left(value::text, 200)
+    using errcode = 'invalid_parameter_value';
+end $$;
+
+-- How deep a JSON text is nested; exact only where it could matter, because looking at each character is slow.
+create function drover.json_depth(value text) returns int
+language plpgsql immutable as $$
+declare
+  depth int := 0;
+  deepest int := 0;
+  inside_text boolean := false;
+  escaped boolean := false;
+  character text;
+begin
+  if length(value) - length(translate(value, '[{', '')) <= 1000 then return 0; end if;
+  foreach character in array string_to_array(value, null) loop
+    if inside_text then
+      if escaped then escaped := false;
+      elsif character = '\' then escaped := true;
+      elsif character = '"' then inside_text := false;
+      end if;
+    elsif character = '"' then inside_text := true;
+    elsif character in ('[', '{') then
+      depth := depth + 1;
+      deepest := greatest(deepest, depth);
+    elsif character in (']', '}') then depth := depth - 1;
+    end if;
+  end loop;
+  return deepest;
 end $$;
 
 -- Whether a job is held when its worker is lost, or null if it does not say.
@@ -251,14 +287,14 @@ language sql volatile as $$
   ) parts
 $$;
 
--- One job as users give it, checked, in the form drover.insert_jobs takes.
-create function drover.checked_job(job json) returns json
+-- One job as users give it, checked, in the form drover.insert_jobs takes. The payload comes apart from the rest:
+-- looking into a JSON object with PostgreSQL's functions fails on \u0000 anywhere in it.
+create function drover.checked_job(job json, payload text) returns json
 language plpgsql volatile as $$
 declare
   known constant text[] := '{id,type,payload,queue,priority,maxAttempts,backoff,timeout,retention,tags,onLost,delay,runAt,expiresAt}';
   surplus text;
   id uuid;
-  payload text;
   payload_limit bigint := 1048576;
 begin
   if job is null or json_typeof(job) <> 'object' then
@@ -284,18 +320,20 @@ begin
     raise exception 'drover: id: its time lies more than a day ahead (%): check the clock of its maker', id
       using errcode = 'invalid_parameter_value';
   end if;
-  payload := coalesce((job->'payload')::text, 'null');
   select coalesce((select (value #>> '{}')::bigint from drover.setting where name = 'payloadLimit'), payload_limit) into payload_limit;
   if octet_length(payload) > payload_limit then
     raise exception 'drover: payload: % bytes, the limit is %', octet_length(payload), payload_limit
       using errcode = 'program_limit_exceeded';
   end if;
+  if drover.json_depth(payload) > 1000 then
+    raise exception 'drover: payload: expected JSON of at most 1000 levels' using errcode = 'invalid_parameter_value';
+  end if;
   return json_build_object(
     'id', id,
-    'type', drover.checked_name('type', job->>'type'),
-    'queue', drover.checked_name('queue', job->>'queue'),
-    'priority', drover.checked_int('priority', job->>'priority', -1000, 1000),
-    'max_attempts', drover.checked_int('maxAttempts', job->>'maxAttempts', 1, 1000),
+    'type', drover.checked_name('type', job->'type'),
+    'queue', drover.checked_name('queue', job->'queue'),
+    'priority', drover.checked_int('priority', job->'priority', -1000, 1000),
+    'max_attempts', drover.checked_int('maxAttempts', job->'maxAttempts', 1, 1000),
     'backoff', drover.checked_backoff(job->'backoff'),
     'timeout_ms', case when job->>'timeout' is not null then drover.duration_ms('timeout', job->>'timeout') end,
     'retention_ms', case when job->>'retention' is not null then drover.duration_ms('retention', job->>'retention') end,
@@ -308,6 +346,19 @@ begin
   );
 end $$;
 
+-- Inserts jobs that drover.checked_job has made and returns their ids in order.
+create function drover.insert_checked(batch json) returns uuid[]
+language plpgsql volatile as $$
+declare
+  ids uuid[];
+begin
+  select array_agg((job->>'id')::uuid) into ids from json_array_elements(batch) job;
+  perform drover.insert_jobs(
+    batch, cardinality(ids), (select min(drover.id_time(id)) from unnest(ids) id) - interval '1 day'
+  );
+  return ids;
+end $$;
+
 -- Adds many jobs in the caller's transaction and returns their ids in order. Each is a JSON object with
 -- `type`, `payload` and any option of the API: queue, priority, delay or runAt, maxAttempts, backoff,
 -- timeout, expiresAt, tags, retention, id. Workers find the jobs by polling once the transaction commits.
@@ -317,18 +368,17 @@ set search_path = drover, pg_temp
 as $$
 declare
   batch json;
-  ids uuid[];
 begin
   if jobs is null or json_typeof(jobs) <> 'array' or json_array_length(jobs) > 10000 then
     raise exception 'drover: expected an array of at most 10000 jobs' using errcode = 'invalid_parameter_value';
   end if;
   if json_array_length(jobs) = 0 then return '{}'; end if;
-  select json_agg(drover.checked_job(job)) into batch from json_array_elements(jobs) job;
-  select array_agg((job->>'id')::uuid) into ids from json_array_elements(batch) job;
-  perform drover.insert_jobs(
-    batch, cardinality(ids), (select min(drover.id_time(id)) from unnest(ids) id) - interval '1 day'
-  );
-  return ids;
+  select json_agg(drover.checked_job(job, coalesce((job->'payload')::text, 'null'))) into batch
+  from json_array_elements(jobs) job;
+  return drover.insert_checked(batch);
+exception when untranslatable_character then
+  raise exception 'drover: payload: \u0000 cannot be read inside an array of jobs; add such a job with drover.enqueue'
+    using errcode = 'invalid_parameter_value';
 end $$;
 
 -- Adds one job in the caller's transaction and returns its id.
@@ -346,11 +396,14 @@ begin
   if surplus is not null then
     raise exception 'drover: options: unknown field "%"', surplus using errcode = 'invalid_parameter_value';
   end if;
-  return (drover.enqueue_many(json_build_array(
+  return (drover.insert_checked(json_build_array(drover.checked_job(
     (select json_object_agg(key, value) from (
       select 'type' as key, to_json(enqueue.type) as value
-      union all select 'payload', coalesce(enqueue.payload, 'null')
       union all select o.key, o.value from json_each(coalesce(enqueue.options, '{}')) o
-    ) fields)
-  )))[1];
+    ) fields),
+    coalesce(enqueue.payload::text, 'null')
+  ))))[1];
+exception when untranslatable_character then
+  raise exception 'drover: options: expected texts without \u0000, got %', left(options::text, 200)
+    using errcode = 'invalid_parameter_value';
 end $$;

@@ -168,6 +168,8 @@ function createPool(options: DatabaseOptions, settings: string, url: string): pg
     application_name: 'drover',
   });
   pool.on('connect', (client) => {
+    // also while it is in use: the pool listens only to idle ones, and an error that nobody hears ends the process
+    client.on('error', (error) => options.onError?.(error));
     client.query(settings).catch((error: Error) => options.onError?.(error));
   });
   pool.on('error', (error) => options.onError?.(error));

@@ -245,7 +245,7 @@ describe('bad input is answered with the field, the value and what was expected'
     [{ queue: { a: 1 } }, /queue: expected a name/],
     [{ priority: 1001 }, /priority: expected a whole number from -1000 to 1000, got 1001/],
     [{ priority: 0.5 }, /priority: expected a whole number .* got 0.5/],
-    [{ priority: 'high' }, /priority: expected a whole number .* got high/],
+    [{ priority: 'high' }, /priority: expected a whole number .* got "high"/],
     [{ priority: 99999999999999 }, /priority: expected a whole number/],
     [{ maxAttempts: 0 }, /maxAttempts: expected a whole number from 1 to 1000, got 0/],
     [{ maxAttempts: true }, /maxAttempts: expected a whole number .* got true/],
@@ -262,7 +262,10 @@ describe('bad input is answered with the field, the value and what was expected'
     [{ runAt: 5 }, /runAt: expected a time in ISO 8601 .* got 5/],
     [{ expiresAt: '' }, /expiresAt: expected a time in ISO 8601/],
     [{ delay: 1, runAt: '2030-01-31T12:00:00Z' }, /runAt: expected either delay or runAt, not both/],
-    [{ tags: 'urgent' }, /tags: expected at most 20 texts of 1 to 128 characters, got "urgent"/],
+    [
+      { tags: 'urgent' },
+      /tags: expected at most 20 texts of 1 to 128 characters without control characters, got "urgent"/,
+    ],
     [{ tags: [''] }, /tags: expected at most 20 texts/],
     [{ tags: [5] }, /tags: expected at most 20 texts .* got \[5\]/],
     [{ tags: [LONG] }, /tags: expected at most 20 texts/],
@@ -320,29 +323,29 @@ describe('bad input is answered with the field, the value and what was expected'
   });
 });
 
-// Each of these fails today, for the reason beside it; whoever mends one takes its line to where it belongs.
-describe('not yet as strict as the API', () => {
-  const gaps: [object, RegExp][] = [
-    // answered with PostgreSQL's own words, which name no field
+describe('as strict as the API, and as lenient', () => {
+  const refused: [object, RegExp][] = [
     [{ runAt: '2030-01-31T12:00:00+99:99' }, /runAt: expected a time in ISO 8601/],
-    [{ tags: ['a\u0000'] }, /tags: expected/],
-    // accepted
+    [{ tags: ['a\u0000'] }, /options: expected texts without \\u0000/],
     [{ runAt: '1900-01-31T12:00:00Z' }, /runAt: expected a time between the years 1970 and 9999/],
     [{ priority: '5' }, /priority: expected a whole number/],
     [{ queue: true }, /queue: expected a name/],
     [{ tags: ['two\nlines'] }, /tags: expected/],
   ];
-  test.each(gaps)('%j', { fails: true }, async (given, message) => {
+  test.each(refused)('%j', async (given, message) => {
     await expect(enqueue('plain', null, given)).rejects.toThrow(message);
   });
 
-  test('a payload with \\u0000, which the API takes', { fails: true }, async () => {
+  test('a payload with \\u0000, which the API takes', async () => {
     const payload = { odd: '\u0000' };
     expect((await bench.call('/api/v1/jobs', { method: 'POST', body: { type: 'plain', payload } })).status).toBe(201);
     await enqueue('plain', payload);
+    await expect(
+      app.query('select drover.enqueue_many($1)', [JSON.stringify([{ type: 'plain', payload }])]),
+    ).rejects.toThrow(/payload: .* add such a job with drover.enqueue/);
   });
 
-  test('a payload of more levels than the API takes', { fails: true }, async () => {
+  test('a payload of more levels than the API takes', async () => {
     const payload = `${'['.repeat(5000)}${']'.repeat(5000)}`;
     await expect(app.query("select drover.enqueue('plain', $1)", [payload])).rejects.toThrow(/payload: expected/);
   });
@@ -362,7 +365,7 @@ describe('a role that may only call the two functions', () => {
 
   test('cannot be made to run its own functions in the name of the owner', async () => {
     // a temporary function of the same name must not come before the real one
-    await app.query(`create function pg_temp.checked_job(job json) returns json language plpgsql as $$
+    await app.query(`create function pg_temp.checked_job(job json, payload text) returns json language plpgsql as $$
       begin raise exception 'taken over by %', current_user; end $$`);
     await app.query(`create function pg_temp.length(text) returns int language plpgsql as $$
       begin raise exception 'taken over by %', current_user; end $$`);
