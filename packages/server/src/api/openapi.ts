@@ -51,6 +51,7 @@ const ANSWER_SCHEMAS = {
   Stats: ROUTES.stats.answer,
   Worker: ROUTES.listWorkers.answer.shape.items.element,
   Server: ROUTES.listServers.answer.shape.items.element,
+  Pause: ROUTES.listPauses.answer.shape.items.element,
   DeepPing: ROUTES.deepPing.answer,
 } as const;
 

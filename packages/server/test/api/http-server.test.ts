@@ -20,11 +20,15 @@ beforeEach(async () => {
   run = async () => [];
   logged = [];
   const runner: Runner = { run: (statement, values) => run(statement, values), runRaw: async () => [] };
-  const db: Database = { control: runner, bulk: runner, reads: runner, close: async () => {} };
+  const db: Database = { control: runner, bulk: runner, reads: runner, url: () => '', close: async () => {} };
   const engine: Engine = {
     enqueue: (jobs) => enqueue(jobs),
     cancel: async () => 'not_found',
     retry: async () => 'not_found',
+    fail: async () => 'not_found',
+    pause: async (scope, name, pausedBy) => ({ scope, name, note: null, pausedBy, pausedAt: '' }),
+    resume: async () => false,
+    setWorkerPaused: async () => false,
     waitForFinish: async () => {},
     health: () => [{ check: 'dispatcher', status: 'error', message: 'it sleeps' }],
   };

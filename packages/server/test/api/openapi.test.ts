@@ -36,7 +36,7 @@ test('the server answers with it', async () => {
 });
 
 test.each(Object.entries(ROUTES as Record<string, Route>))('%s is in it with all that it takes', (name, route) => {
-  const operation = document.paths[route.path.replace(':id', '{id}')]?.[route.method.toLowerCase()];
+  const operation = document.paths[route.path.replaceAll(/:(\w+)/g, '{$1}')]?.[route.method.toLowerCase()];
   expect(operation?.operationId).toBe(name);
   expect(operation?.requestBody !== undefined).toBe(route.body !== undefined);
   expect(operation?.responses[String(route.status ?? 200)]).toBeDefined();

@@ -52,9 +52,12 @@ async function take(worker: RawWorker, count: number): Promise<Assignment[]> {
   return jobs;
 }
 
+let beats = 0;
+
 /** Everything that the server had to say before now has come. */
 async function inStep(worker: RawWorker): Promise<void> {
-  worker.send({ kind: 'beat', beat: 1, running: 0 });
+  beats += 1;
+  worker.send({ kind: 'beat', beat: beats, running: 0, received: 0 });
   await worker.next('beat');
 }
 
@@ -156,7 +159,7 @@ describe('a connection that ends', () => {
     await first.closed;
     await add({ type });
     // a server that dies between this commit and the delivery
-    const [lost] = await claimJobs(db.control, [{ types: [type], queues: null, slots: [sessionId] }]);
+    const [lost] = await claimJobs(db.control, [{ types: [type], queues: null, slots: [sessionId], ignoresPause: false }]);
     expect(await rowOf(type)).toMatchObject({ state: 'running', attempt: 1, fence: 1 });
     const { worker, welcome } = await register(bench.port, { sessionId, types: [type], window: 1 });
     expect(welcome.dropped).toEqual([]);
@@ -174,7 +177,7 @@ describe('a connection that ends', () => {
     const sessionId = newId();
     const { worker } = await register(bench.port, { sessionId, types: [type], window: 0 });
     await add({ type });
-    await claimJobs(db.control, [{ types: [type], queues: null, slots: [sessionId] }]);
+    await claimJobs(db.control, [{ types: [type], queues: null, slots: [sessionId], ignoresPause: false }]);
     await expect.poll(() => rowOf(type), { timeout: 10_000 }).toMatchObject({ state: 'ready', attempt: 0, fence: 1 });
     worker.terminate();
   });

@@ -53,7 +53,7 @@ describe('before hello', () => {
     ['an unknown kind', '{"kind":"howdy"}', 'invalid_request', /kind/],
     ['an offer', '{"kind":"offer","window":5}', 'invalid_request', /expected hello first, got offer/],
     ['outcomes', '{"kind":"outcomes","items":[]}', 'invalid_request', /expected hello first, got outcomes/],
-    ['a beat', '{"kind":"beat","beat":1,"running":0}', 'invalid_request', /expected hello first, got beat/],
+    ['a beat', '{"kind":"beat","beat":1,"running":0,"received":0}', 'invalid_request', /expected hello first, got beat/],
     ['a bye', '{"kind":"bye"}', 'invalid_request', /expected hello first, got bye/],
   ];
   test.each(texts)('%s is refused', async (_, frame, code, message) => {
@@ -212,7 +212,7 @@ describe('after hello', () => {
     const { worker: good } = await register(bench.port, { types: [type], window: 1 });
     hanging.pause();
     hanging.send('{');
-    good.send({ kind: 'beat', beat: 1, running: 0 });
+    good.send({ kind: 'beat', beat: 1, running: 0, received: 0 });
     await good.next('beat');
     await bench.call('/api/v1/jobs', { method: 'POST', body: { type } });
     expect((await good.next('assign')).jobs).toHaveLength(1);
@@ -334,7 +334,7 @@ describe('progress', () => {
     const { worker: stranger } = await register(bench.port);
     stranger.send({ kind: 'progress', items: [{ ...grant, value: '"stolen"' }] });
     worker.send({ kind: 'progress', items: [{ id: grant.id, fence: grant.fence + 1, value: '"old"' }] });
-    stranger.send({ kind: 'beat', beat: 1, running: 0 });
+    stranger.send({ kind: 'beat', beat: 1, running: 0, received: 0 });
     await stranger.next('beat');
     worker.send({ kind: 'outcomes', items: [succeeded(grant)] });
     await worker.next('ack');

@@ -105,7 +105,7 @@ const claim = (count: number, session: number) =>
   command(`claim(${count}, ${session})`, async ({ jobs, grants }, { db }) => {
     const sessionId = SESSIONS[session] as string;
     const slots = Array<string>(count).fill(sessionId);
-    const claimed = await claimJobs(db.control, [{ types: [TYPE], queues: null, slots }]);
+    const claimed = await claimJobs(db.control, [{ types: [TYPE], queues: null, slots, ignoresPause: false }]);
     const claimable = jobs.filter(
       ({ state, expires, cancelRequested }) => state === 'ready' && expires !== 'now' && !cancelRequested,
     );
@@ -260,7 +260,7 @@ const lose = (session: number) =>
     const sessionId = SESSIONS[session] as string;
     await pool.query("update drover.session set expires_at = now() - interval '1 hour' where id = $1", [sessionId]);
     const held = jobs.filter((job) => job.session === sessionId);
-    const lost = await loseExpiredSessions(db.control, SERVER_ID, MANY, 0);
+    const lost = await loseExpiredSessions(db.control, SERVER_ID, MANY, { graceMs: 0, leaseMs: 0 });
     const isOver = (job: ModelJob) => job.lost + 1 >= LOST_LIMIT;
     expect(lost.failed.sort()).toEqual(
       held
