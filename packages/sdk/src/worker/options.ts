@@ -43,6 +43,13 @@ export type WorkerOptions = {
    * worker ends the whole process. Default: on for `runWorker`; elsewhere off, with a warning to choose.
    */
   selfDestruct?: boolean | undefined;
+  /**
+   * A folder of this worker's own, kept over its restarts. In it, a journal keeps which jobs were started and how
+   * they ended, so that the next start delivers what this one could not. Default: none.
+   */
+  dataDir?: string | undefined;
+  /** Sets a damaged journal aside and goes on with what can be read of it. Default: the worker does not start. */
+  discardDamagedJournal?: boolean | undefined;
   /** Goes on when this worker, its queues, its job types or the cluster are paused. Default: no. */
   ignorePause?: boolean | undefined;
   /** Any object with pino's methods. Default: warnings and errors as JSON lines on stderr. */
@@ -58,6 +65,8 @@ export type ReadyWorkerOptions = {
   drainTimeoutMs: number;
   /** Undefined: whoever starts the worker decides. */
   selfDestruct: boolean | undefined;
+  dataDir: string | undefined;
+  discardDamagedJournal: boolean;
   logger: Logger;
   /** Everything of the registration that does not change from one connection to the next. */
   identity: Omit<Hello, 'window' | 'holds' | 'previousSessions'>;
@@ -73,6 +82,8 @@ const OPTION_NAMES = [
   'prefetch',
   'drainTimeout',
   'selfDestruct',
+  'dataDir',
+  'discardDamagedJournal',
   'ignorePause',
   'logger',
 ] as const;
@@ -99,6 +110,8 @@ export function readyWorkerOptions(options: WorkerOptions): ReadyWorkerOptions {
         : fixedPrefetch(integerOption(where, 'prefetch', prefetch, prefetchRange)),
     drainTimeoutMs: durationOption(where, 'drainTimeout', options.drainTimeout, DEFAULT_DRAIN_MS),
     selfDestruct: booleanOption(where, 'selfDestruct', options.selfDestruct),
+    dataDir: folderOption(where, 'dataDir', options.dataDir),
+    discardDamagedJournal: booleanOption(where, 'discardDamagedJournal', options.discardDamagedJournal) ?? false,
     logger: options.logger ?? stderrLogger,
     identity: identityOf(options, slots, typesOf(handlers)),
   };
@@ -116,6 +129,11 @@ function checkIsolation(where: string, handlers: readonly JobHandler[]): void {
     const expected = `the module of the isolated handler of "${definition.type}": handle(job, run, { module: import.meta.url })`;
     refuse(where, 'handlers.module', module, expected);
   }
+}
+
+function folderOption(where: string, name: string, value: unknown): string | undefined {
+  if (value === undefined || (typeof value === 'string' && value !== '')) return value;
+  return refuse(where, name, value, 'the path of a folder');
 }
 
 function typesOf(handlers: readonly JobHandler[]): string[] {

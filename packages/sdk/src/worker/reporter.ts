@@ -5,8 +5,12 @@
  *
  * Kept by job id, the newest fence alone: a newer grant of the same job means that the outcome of the
  * older one has been taken or would change nothing.
+ *
+ * With a journal, an outcome is durable before it is sent.
  */
 import { type Grant, LIMITS, type Outcome } from '@drover/protocol';
+import type { Journal } from './journal/journal.js';
+import type { Undelivered } from './journal/journal-state.js';
 import type { Link } from './link/link.js';
 import { failure } from './outcome.js';
 
@@ -19,17 +23,21 @@ const MAX_OUTCOME_LENGTH = Math.floor(LIMITS.frameBytes / 4);
 /** Beats without an acknowledgement after which an outcome is sent again on the same connection. */
 const RESEND_AFTER_BEATS = 3;
 
-/** `sentAtBeat` is -1 while it waits to be sent. */
-type Unacknowledged = { fence: number; text: string; sentAtBeat: number };
+/** `sentAtBeat` is -1 while it waits to be sent, and `isDurable` false while it must not be. */
+type Unacknowledged = { fence: number; text: string; sentAtBeat: number; isDurable: boolean };
 
 export class Reporter {
   readonly #link: Link;
   readonly #flushed: () => void;
   readonly #unacknowledged = new Map<string, Unacknowledged>();
+  /** Reported in this turn. */
+  #fresh: Unacknowledged[] = [];
   #unsent: Unacknowledged[] = [];
   #beat = 0;
   #isFlushDue = false;
   #deliveredListeners: (() => void)[] = [];
+  /** Set before the first outcome, if the worker has one. */
+  journal: Journal | undefined;
 
   /** `flushed` is called once for each turn in which something was reported. */
   constructor(link: Link, flushed: () => void) {
@@ -51,10 +59,17 @@ export class Reporter {
   }
 
   report(outcome: Outcome): void {
-    const entry = { fence: outcome.fence, text: outcomeText(outcome), sentAtBeat: -1 };
-    this.#unacknowledged.set(outcome.id, entry);
-    this.#unsent.push(entry);
+    const { id, fence } = outcome;
+    const entry = { fence, text: outcomeText(outcome), sentAtBeat: -1, isDurable: false };
+    this.journal?.finished({ id, fence, text: entry.text });
+    this.#unacknowledged.set(id, entry);
+    this.#fresh.push(entry);
     this.flushSoon();
+  }
+
+  /** Takes over what the journal has kept; sent after the next welcome. */
+  restore({ id, fence, text }: Undelivered): void {
+    this.#unacknowledged.set(id, { fence, text, sentAtBeat: -1, isDurable: true });
   }
 
   flushSoon(): void {
@@ -62,9 +77,20 @@ export class Reporter {
     this.#isFlushDue = true;
     setImmediate(() => {
       this.#isFlushDue = false;
-      this.flush();
-      this.#flushed();
+      const fresh = this.#fresh;
+      this.#fresh = [];
+      if (this.journal === undefined || fresh.length === 0) this.#release(fresh);
+      else void this.journal.commit().then(() => this.#release(fresh));
     });
+  }
+
+  #release(fresh: Unacknowledged[]): void {
+    for (const entry of fresh) {
+      entry.isDurable = true;
+      this.#unsent.push(entry);
+    }
+    this.flush();
+    this.#flushed();
   }
 
   /** Sends what is unsent as far as the link takes it; the rest follows when it has drained. */
@@ -85,7 +111,7 @@ export class Reporter {
 
   /** After each welcome. */
   resendAll(): void {
-    this.#unsent = [...this.#unacknowledged.values()];
+    this.#unsent = [...this.#unacknowledged.values()].filter(({ isDurable }) => isDurable);
     for (const entry of this.#unsent) entry.sentAtBeat = -1;
     this.flush();
   }
@@ -103,6 +129,7 @@ export class Reporter {
 
   /** The server has it, or wants to hear no more of it. */
   forget(grant: Grant): void {
+    this.journal?.acknowledged(grant);
     if (!this.has(grant)) return;
     this.#unacknowledged.delete(grant.id);
     if (this.#unacknowledged.size === 0) for (const listener of this.#deliveredListeners.splice(0)) listener();

@@ -20,7 +20,8 @@ export type SlotsOptions = {
   settled: (attempt: Attempt, outcome: Outcome | undefined) => void;
   /** Whether a job may start at this moment of `performance.now()`; if not, `resume` is called when it may. */
   mayStart: (now: number) => boolean;
-  /** How many run, and how many of them must stop before the lease is over. Called before a handler is. */
+  isIsolated: (type: string) => boolean;
+  /** How many run, and how many of them can only be stopped by their own will. Called before a handler is. */
   occupied: (running: number, exposed: number) => void;
 };
 
@@ -42,7 +43,7 @@ export class Slots {
   /** Where the first waiting one is; what lies before it is used up and cut off now and then. */
   #first = 0;
   #running = 0;
-  /** Of those that run, the ones that another worker starts when this one is lost. */
+  /** Of those that run, the ones in this very process that another worker starts when this one is lost. */
   #exposed = 0;
   /** Attempts started since the worker began; whoever watches for a standstill compares it. */
   #started = 0;
@@ -121,10 +122,10 @@ export class Slots {
   }
 
   /** Tells every handler to stop whose job another worker may start when the lease is over. */
-  interruptExposed(): number {
+  interruptRerun(): number {
     let count = 0;
     for (const attempt of this.#held.values()) {
-      if (!attempt.isStarted || !isExposed(attempt)) continue;
+      if (!attempt.isStarted || !isRerun(attempt)) continue;
       attempt.interrupt('unconfirmed', new InterruptedError('lost', STOP_MESSAGES.unconfirmed));
       count++;
     }
@@ -213,7 +214,7 @@ export class Slots {
   }
 
   async #occupy(attempt: Attempt): Promise<void> {
-    const exposure = isExposed(attempt) ? 1 : 0;
+    const exposure = isRerun(attempt) && !this.#options.isIsolated(attempt.assignment.type) ? 1 : 0;
     this.#running++;
     this.#exposed += exposure;
     this.#started++;
@@ -232,7 +233,7 @@ export class Slots {
 }
 
 /** Whether another worker starts the job when this one is lost; servers that do not say so do. */
-function isExposed({ assignment }: Attempt): boolean {
+function isRerun({ assignment }: Attempt): boolean {
   return assignment.onLost !== 'hold';
 }
 

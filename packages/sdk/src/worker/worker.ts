@@ -5,6 +5,7 @@
  *   link ──assign──► slots ──► runner ──outcome──► reporter ──► link
  *    │ lease           ▲                              │ once a turn
  *    └─────────────────┘            offer-window ◄────┘
+ *                         journal: what runs and what was reported, for the next process
  *
  * Jobs belong to the worker's session, not to a connection: losing the connection interrupts nothing.
  * What runs goes on, what finishes is kept, and the next server hears of both in `hello`. Only when no server
@@ -15,6 +16,9 @@ import { EventEmitter } from 'node:events';
 import type { DroverError, ErrorCode, Grant, Outcome, WorkerMessage } from '@drover/protocol';
 import type { Logger } from '../logger.js';
 import type { Attempt } from './attempt.js';
+import type { JobHandler } from './handle.js';
+import { Journal } from './journal/journal.js';
+import { runJournaled } from './journal/run-journaled.js';
 import type { LeasePhase } from './link/lease-clock.js';
 import { type JobMessage, Link } from './link/link.js';
 import type { Welcome } from './link/stream-socket.js';
@@ -63,7 +67,10 @@ export class Worker {
   readonly #progress: ProgressSender;
   readonly #window = new OfferWindow();
   readonly #stallWatch: StallWatch;
+  readonly #runner: Runner;
   readonly #link: Link;
+  #journal: Journal | undefined;
+  #opening: Promise<void> | undefined;
   #leasePhase: LeasePhase = 'doubtful';
   #state: WorkerState = 'new';
   #hasServerAnswered = false;
@@ -76,7 +83,7 @@ export class Worker {
     this.#logger = options.logger;
     const { urls, token, identity } = options;
     this.#link = new Link(
-      { urls, token, identity, previousSessions: [] },
+      { urls, token, identity },
       {
         window: () => this.#window.open(this.#load()),
         holds: () => [...this.#slots.grants(), ...this.#reporter.grants()],
@@ -97,12 +104,16 @@ export class Worker {
       logger: options.logger,
       reportProgress: (attempt: Attempt, value: string) => this.#progress.report(attempt, value),
     };
-    const runner = new Runner({ handlers: options.handlers, services, logger: options.logger });
+    const { handlers, slots, logger } = options;
+    this.#runner = new Runner({ handlers, services, logger, slots });
+    const run = (attempt: Attempt) => this.#runner.run(attempt);
+    const isolatedTypes = new Set(handlers.filter(isIsolated).map(({ definition }) => definition.type));
     this.#slots = new Slots({
       slots: options.slots,
-      run: (attempt) => runner.run(attempt),
-      settled: (_attempt, outcome) => this.#settled(outcome),
-      mayStart: (now) => this.#link.mayStart(now),
+      run: (attempt) => (this.#journal === undefined ? run(attempt) : runJournaled(this.#journal, attempt, run)),
+      isIsolated: (type) => isolatedTypes.has(type),
+      settled: (attempt, outcome) => this.#settled(attempt, outcome),
+      mayStart: (now) => !this.#isUnfit() && this.#link.mayStart(now),
       occupied: (running, exposed) => this.#link.setRunning(running, exposed),
     });
     this.#stallWatch = new StallWatch(this.#slots, () => {
@@ -149,11 +160,18 @@ export class Worker {
     const registered = new Promise<void>((resolve, reject) => {
       this.#starting = { resolve, reject };
     });
+    // Heard of below; it may come while the journal is still being opened.
+    registered.catch(() => {});
     const abandon = () => this.#starting?.reject(signal?.reason);
     signal?.addEventListener('abort', abandon);
     this.#setState('connecting');
-    this.#link.start(this.#maySelfDestruct(ownsProcess));
+    const selfDestruct = this.#maySelfDestruct(ownsProcess);
     try {
+      this.#opening = this.#openJournal();
+      await this.#opening;
+      const previousSessions = this.#journal?.previousSessions ?? [];
+      const isolatedProcesses = this.#runner.isolated?.processTable;
+      if (this.#stopping === undefined) this.#link.start({ selfDestruct, previousSessions, isolatedProcesses });
       await registered;
     } catch (error) {
       await this.stop();
@@ -177,6 +195,8 @@ export class Worker {
   async #stop(): Promise<void> {
     this.#setState('draining');
     this.#starting?.reject(new Error('the worker was stopped before it was registered'));
+    // What it could not do, `start` tells.
+    await this.#opening?.catch(() => {});
     this.#handBack();
     this.#send({ kind: 'drain' });
     if (!(await within(this.#slots.whenIdle(), this.#options.drainTimeoutMs))) {
@@ -192,7 +212,23 @@ export class Worker {
     this.#stallWatch.stop();
     this.#progress.stop();
     await this.#link.stop();
+    await this.#runner.stop();
+    await this.#journal?.close(this.#slots.running === 0);
     this.#setState('stopped');
+  }
+
+  async #openJournal(): Promise<void> {
+    const { dataDir: folder, discardDamagedJournal: discardDamaged, logger } = this.#options;
+    if (folder === undefined) return;
+    const troubled = (trouble: string | undefined) => {
+      this.#troubles.set('journal', trouble);
+      if (trouble !== undefined) this.#handBack();
+      else this.#offer();
+    };
+    const journal = await Journal.open({ folder, sessionId: this.sessionId, discardDamaged, logger, troubled });
+    this.#journal = journal;
+    this.#reporter.journal = journal;
+    for (const undelivered of journal.undelivered()) this.#reporter.restore(undelivered);
   }
 
   /** Waits for acknowledgements; gives up when none has come for a while. */
@@ -207,6 +243,7 @@ export class Worker {
   #welcomed(message: Welcome, url: string, window: number): void {
     this.#hasServerAnswered = true;
     this.#window.begin(window);
+    this.#journal?.adopted();
     for (const grant of message.dropped) this.#cancel(grant, 'lost');
     this.#reporter.resendAll();
     if (this.#state === 'draining') this.#send({ kind: 'drain' });
@@ -221,7 +258,7 @@ export class Worker {
       case 'assign':
         this.#window.received(message.jobs.length);
         this.#slots.accept(message.jobs.filter((job) => !this.#reporter.has(job)));
-        if (this.#state === 'draining' || this.#leasePhase !== 'trusted') this.#handBack();
+        if (this.#isUnfit() || this.#leasePhase !== 'trusted') this.#handBack();
         else if (this.#options.prefetch.isAdaptive) this.#stallWatch.watch();
         return;
       case 'ack':
@@ -253,13 +290,13 @@ export class Worker {
         return;
       case 'stopping': {
         this.#handBack();
-        const stopped = this.#slots.interruptExposed();
+        const stopped = this.#slots.interruptRerun();
         this.#logger.warn({ running, stopped }, 'no server confirms the lease; jobs that others may start are stopped');
         return;
       }
       case 'over': {
         this.#handBack();
-        const exposed = this.#slots.interruptExposed();
+        const exposed = this.#slots.interruptRerun();
         this.#logger.warn({ running, exposed }, 'lease over: what was not held belongs to others now');
         if (exposed === 0) return;
         const text = `the lease is over and ${exposed} jobs have not stopped that others may start now`;
@@ -299,8 +336,9 @@ export class Worker {
     for (const outcome of this.#slots.handBack()) this.#reporter.report(outcome);
   }
 
-  #settled(outcome: Outcome | undefined): void {
+  #settled({ assignment }: Attempt, outcome: Outcome | undefined): void {
     if (outcome === undefined) {
+      this.#journal?.acknowledged(assignment);
       this.#reporter.flushSoon();
       return;
     }
@@ -319,8 +357,13 @@ export class Worker {
     const { slots, prefetch } = this.#options;
     const { held } = this.#slots;
     const unacknowledged = this.#reporter.size;
-    if (this.#state === 'draining') return { slots: 0, prefetch: 0, held, unacknowledged };
+    if (this.#isUnfit()) return { slots: 0, prefetch: 0, held, unacknowledged };
     return { slots, prefetch: prefetch.size, held, unacknowledged };
+  }
+
+  /** Whether it must not be given jobs: it goes, or could not keep what becomes of them. */
+  #isUnfit(): boolean {
+    return this.#state === 'draining' || this.#journal?.isWritable === false;
   }
 
   #maySelfDestruct(ownsProcess: boolean): boolean {
@@ -347,4 +390,8 @@ export class Worker {
   #emit<Event extends keyof WorkerEvents>(event: Event, ...values: WorkerEvents[Event]): void {
     this.#emitter.emit(event, ...values);
   }
+}
+
+function isIsolated({ definition }: JobHandler): boolean {
+  return definition.isolation !== undefined;
 }

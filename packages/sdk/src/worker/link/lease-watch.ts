@@ -1,12 +1,14 @@
 /**
- * Looks at the lease clock often enough, tells the main thread of each phase, and ends the process when the
- * lease is over while handlers still run that others may now start.
+ * Looks at the lease clock often enough and tells the main thread of each phase. When the lease is over while
+ * handlers still run that others may now start, it kills those in processes of their own, and ends this process
+ * because of those that run in it.
  *
  * It lives in the link thread, so that a handler which blocks the main thread cannot keep it from doing so.
  * After a pause of the whole process the timer is due, and timers come before the network: the lease is looked
  * at before anything is sent.
  */
 import { write } from 'node:fs';
+import { killProcesses, type SharedProcessTable } from '../isolation/process-table.js';
 import { type LeaseClock, type LeasePhase, type Reading, readClocks, readQuickClocks } from './lease-clock.js';
 import type { SharedState } from './shared-state.js';
 
@@ -22,6 +24,7 @@ export type LeaseWatchOptions = {
   clock: LeaseClock;
   shared: SharedState;
   selfDestruct: boolean;
+  isolatedProcesses: SharedProcessTable | undefined;
   changed: (phase: LeasePhase) => void;
 };
 
@@ -66,14 +69,16 @@ export class LeaseWatch {
   }
 
   #see(now: Reading): number {
-    const { clock, shared, changed } = this.#options;
+    const { clock, shared, changed, selfDestruct, isolatedProcesses } = this.#options;
     const { phase, untilNextMs } = clock.look(now);
     shared.startUntilMs = phase === 'trusted' ? now.monotonicMs + untilNextMs : 0;
     if (phase !== this.#phase) {
       this.#phase = phase;
       changed(phase);
     }
-    if (phase === 'over' && this.#options.selfDestruct && shared.exposed > 0) {
+    if (phase !== 'over') return untilNextMs;
+    if (isolatedProcesses !== undefined) killProcesses(isolatedProcesses, 'rerun');
+    if (selfDestruct && shared.exposed > 0) {
       endProcess(`the lease is over and ${shared.exposed} jobs have not stopped that others may start now`);
     }
     return untilNextMs;

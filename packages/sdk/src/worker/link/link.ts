@@ -38,7 +38,10 @@ export type LinkEvents = {
   drained: () => void;
 };
 
-export type LinkOptions = Omit<LinkSettings, 'holds' | 'shared' | 'trouble' | 'selfDestruct'>;
+/** What is known before the start. */
+export type LinkOptions = Pick<LinkSettings, 'urls' | 'token' | 'identity'>;
+/** What is known at the start. */
+export type LinkStart = Pick<LinkSettings, 'selfDestruct' | 'previousSessions' | 'isolatedProcesses'>;
 
 export class Link {
   readonly #options: LinkOptions;
@@ -80,11 +83,11 @@ export class Link {
     return this.#underWay() >= MAX_UNDER_WAY;
   }
 
-  start(selfDestruct: boolean): void {
+  start(start: LinkStart): void {
     const settings: LinkSettings = {
       ...this.#options,
-      selfDestruct,
-      previousSessions: this.#hasBeenWelcomed ? [] : this.#options.previousSessions,
+      ...start,
+      previousSessions: this.#hasBeenWelcomed ? [] : start.previousSessions,
       holds: JSON.stringify(this.#events.holds()),
       trouble: this.#trouble,
       shared: this.#shared.buffer,
@@ -106,7 +109,7 @@ export class Link {
       thread.on('exit', (code) => {
         resolve();
         if (this.#isOver(failure, code)) return;
-        this.#restart = setTimeout(() => this.start(selfDestruct), this.#restartPauseMs());
+        this.#restart = setTimeout(() => this.start(start), this.#restartPauseMs());
       });
     });
   }

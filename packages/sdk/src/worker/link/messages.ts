@@ -1,6 +1,7 @@
 /** What the main thread and the link thread say to each other. */
 import type { Hello } from '@drover/protocol';
 import type { LogFields, Logger } from '../../logger.js';
+import type { SharedProcessTable } from '../isolation/process-table.js';
 import type { LeasePhase } from './lease-clock.js';
 import type { Welcome } from './stream-socket.js';
 
@@ -14,6 +15,8 @@ export type LinkSettings = {
   /** Here and below: a JSON array of grants. Thousands of them as objects would be copied one by one. */
   holds: string;
   selfDestruct: boolean;
+  /** Of handlers that run in processes of their own. */
+  isolatedProcesses: SharedProcessTable | undefined;
   trouble: string | undefined;
   shared: SharedArrayBuffer;
 };

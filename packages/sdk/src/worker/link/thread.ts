@@ -76,6 +76,7 @@ class LinkThread {
       clock: this.#clock,
       shared: this.#shared,
       selfDestruct: settings.selfDestruct,
+      isolatedProcesses: settings.isolatedProcesses,
       changed: (phase) => this.#tell({ kind: 'lease', phase }),
     });
   }

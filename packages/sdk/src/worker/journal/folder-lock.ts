@@ -1,0 +1,122 @@
+/**
+ * One process, one data folder: a lock file says who has it. It names the process by its id and, on Linux, by
+ * the moment of its start, because ids come again: in a container every process has the same one.
+ *
+ * Died in the middle: the lock of a dead process is taken over. It is moved away first, and looked at once more
+ * under its new name, so that of two processes that found the same dead one only one goes on.
+ */
+import { randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { link, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+import { DroverError } from '@drover/protocol';
+
+/** A lock can be lost to another process that took it over at the same moment; more often than this it is not. */
+const MAX_TRIES = 5;
+/** In `/proc/<pid>/stat`, counted after the name in brackets, which may itself contain spaces. */
+const START_TIME_FIELD = 19;
+
+type Owner = { pid: number; host: string; startedAt: string | undefined };
+
+export type FolderLock = { release(): Promise<void> };
+
+export async function lockFolder(folder: string): Promise<FolderLock> {
+  const path = join(folder, 'lock');
+  const own = `${JSON.stringify(ownerOf(process.pid))}\n`;
+  const draft = `${path}.${process.pid}.${randomBytes(4).toString('hex')}`;
+  await writeFile(draft, own, { flag: 'wx' });
+  try {
+    for (let tries = 0; tries < MAX_TRIES; tries++) {
+      if (await tryTake(draft, path)) return { release: () => rm(path, { force: true }) };
+      await removeIfDead(path, folder);
+    }
+  } finally {
+    await rm(draft, { force: true });
+  }
+  throw inUse(folder, 'several processes want it at once');
+}
+
+/** A link is made whole or not at all, and never over an existing file. */
+async function tryTake(draft: string, path: string): Promise<boolean> {
+  try {
+    await link(draft, path);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
+    throw error;
+  }
+}
+
+async function removeIfDead(path: string, folder: string): Promise<void> {
+  const text = await readIfThere(path);
+  if (text === undefined) return;
+  refuseIfAlive(text, folder, path);
+  const aside = `${path}.dead.${randomBytes(4).toString('hex')}`;
+  try {
+    await rename(path, aside);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return;
+    throw error;
+  }
+  // Someone else took it over in between: give it back.
+  if ((await readFile(aside, 'utf8')) !== text) await tryTake(aside, path);
+  await rm(aside, { force: true });
+}
+
+function refuseIfAlive(text: string, folder: string, path: string): void {
+  const owner = parseOwner(text);
+  if (owner === undefined) throw inUse(folder, `its lock file ${path} cannot be read; remove it if no worker runs`);
+  if (owner.host !== hostname()) {
+    throw inUse(folder, `process ${owner.pid} on ${owner.host} has it; if it is gone for good, remove ${path}`);
+  }
+  if (isAlive(owner)) throw inUse(folder, `process ${owner.pid} has it`);
+}
+
+function isAlive(owner: Owner): boolean {
+  try {
+    process.kill(owner.pid, 0);
+  } catch (error) {
+    // No permission to signal it: it is there.
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+  return owner.startedAt === undefined || startTimeOf(owner.pid) === owner.startedAt;
+}
+
+function ownerOf(pid: number): Owner {
+  return { pid, host: hostname(), startedAt: startTimeOf(pid) };
+}
+
+/** When the process began, in ticks since the boot, with the boot it belongs to; undefined where nobody tells. */
+function startTimeOf(pid: number): string | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+    const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim();
+    return `${boot} ${stat.slice(stat.lastIndexOf(')') + 2).split(' ')[START_TIME_FIELD]}`;
+  } catch {
+    // Not Linux, or the process has just ended: the id has to do.
+    return undefined;
+  }
+}
+
+function parseOwner(text: string): Owner | undefined {
+  try {
+    return JSON.parse(text) as Owner;
+  } catch {
+    // The caller refuses and says so.
+    return undefined;
+  }
+}
+
+async function readIfThere(path: string): Promise<string | undefined> {
+  try {
+    return await readFile(path, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+function inUse(folder: string, why: string): DroverError {
+  return new DroverError('wrong_state', `dataDir: the folder ${folder} belongs to another worker: ${why}`);
+}

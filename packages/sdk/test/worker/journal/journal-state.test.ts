@@ -1,0 +1,41 @@
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import { JournalState } from '../../../src/worker/journal/journal-state.js';
+
+const said = (state: JournalState) => ({
+  sessions: state.sessions,
+  unfinished: state.unfinished(),
+  undelivered: state.undelivered(),
+});
+
+it('is the same whether it was lived, read line by line, or read from its summary', () => {
+  const grant = fc.record({ id: fc.constantFrom('a', 'b', 'c'), fence: fc.constantFrom(1, 2) });
+  const step = fc.oneof(
+    fc.record({ verb: fc.constant('started' as const), grant }),
+    fc.record({ verb: fc.constant('finished' as const), grant, result: fc.string() }),
+    fc.record({ verb: fc.constant('acknowledged' as const), grant }),
+    fc.record({ verb: fc.constant('session' as const), id: fc.constantFrom('s1', 's2') }),
+    fc.record({ verb: fc.constant('adopted' as const) }),
+  );
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
+      const lived = new JournalState();
+      let lines = '';
+      for (const each of steps) {
+        if (each.verb === 'session') lines += lived.session(each.id);
+        else if (each.verb === 'adopted') lines += lived.adopted();
+        else if (each.verb === 'acknowledged') lines += lived.acknowledged(each.grant) ?? '';
+        else if (each.verb === 'started') lines += lived.started({ ...each.grant, type: 't', onLost: 'rerun' });
+        else lines += lived.finished({ ...each.grant, text: JSON.stringify({ ...each.grant, result: each.result }) });
+      }
+      const read = new JournalState();
+      read.read(lines);
+      expect(said(read)).toEqual(said(lived));
+      const summed = new JournalState();
+      summed.read(lived.lines());
+      expect(said(summed)).toEqual(said(lived));
+      for (const held of [...lived.unfinished(), ...lived.undelivered()]) lived.acknowledged(held);
+      expect(lived.bytes).toBe(0);
+    }),
+  );
+});

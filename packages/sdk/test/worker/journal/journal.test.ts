@@ -1,0 +1,223 @@
+/** The journal on a real file system; processes that die are real ones. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { type FileHandle, mkdtemp, open, readdir, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { Journal, type JournalOptions } from '../../../src/worker/journal/journal.js';
+import { RecordWriter } from '../../../src/worker/journal/records.js';
+import { gate } from '../../support/gate.js';
+
+const WRITER = fileURLToPath(new URL('../../support/journal-process.mjs', import.meta.url));
+
+let folder: string;
+let journals: Journal[] = [];
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'drover-journal-'));
+});
+afterEach(async () => {
+  for (const journal of journals) await journal.close(true);
+  journals = [];
+  await rm(folder, { recursive: true });
+});
+
+const logged: string[] = [];
+const log = (_fields: object, message: string) => void logged.push(message);
+const logger = { debug() {}, info() {}, warn: log, error: log };
+
+async function journalOf(options: Partial<JournalOptions> = {}): Promise<Journal> {
+  const defaults = { folder, sessionId: 'session', discardDamaged: false, logger, troubled() {} };
+  const journal = await Journal.open({ ...defaults, ...options });
+  journals.push(journal);
+  return journal;
+}
+
+/** As if its process had died: nothing more is written, and the lock is there but its owner is not. */
+async function afterCrash<T>(read: (journal: Journal) => T): Promise<T> {
+  await rm(join(folder, 'lock'), { force: true });
+  const journal = await journalOf({ sessionId: 'later' });
+  const result = read(journal);
+  await journal.close(true);
+  journals.pop();
+  return result;
+}
+
+const job = (id: string) => ({ id, fence: 1, type: 't', onLost: 'rerun' as const });
+const outcome = (id: string) => ({ id, fence: 1, text: JSON.stringify({ id, fence: 1, kind: 'succeeded', runMs: 1 }) });
+
+describe('a journal', () => {
+  it('tells the next process what was not delivered, what died, and whose it was', async () => {
+    const journal = await journalOf({ sessionId: 'first' });
+    for (const id of ['delivered', 'undelivered', 'died']) journal.started(job(id));
+    journal.finished(outcome('delivered'));
+    journal.finished(outcome('undelivered'));
+    journal.acknowledged({ id: 'delivered', fence: 1 });
+    await journal.commit();
+    const found = await afterCrash((later) => ({ sessions: later.previousSessions, outcomes: later.undelivered() }));
+    expect(found.sessions).toEqual(['first']);
+    const died = { id: 'died', fence: 1, text: '{"id":"died","fence":1,"kind":"lost"}' };
+    expect(found.outcomes).toEqual([outcome('undelivered'), died]);
+  });
+
+  it('names earlier sessions until a server has taken over what they held', async () => {
+    await (await journalOf({ sessionId: 'first' })).close(true);
+    const second = await journalOf({ sessionId: 'second' });
+    expect(second.previousSessions).toEqual(['first']);
+    second.adopted();
+    await second.close(true);
+    expect((await journalOf({ sessionId: 'third' })).previousSessions).toEqual(['second']);
+  });
+
+  it('loses nothing that it promised, however often and whenever its process is killed', async () => {
+    for (let round = 0; round < 12; round++) {
+      const child = spawn(process.execPath, [WRITER, folder, String(round)], { stdio: ['ignore', 'pipe', 'inherit'] });
+      let text = '';
+      child.stdout.on('data', (part) => {
+        text += part;
+      });
+      const [, signal] = await once(child, 'close');
+      expect(signal).toBe('SIGKILL');
+      const told = (verb: string) => [...text.matchAll(new RegExp(`^${verb} (.*)$`, 'gm'))].map(([, id]) => String(id));
+      const acknowledged = told('acknowledged');
+      const found = await afterCrash((journal) => journal.undelivered());
+      const kinds = new Map(found.map(({ id, text: json }) => [id, (JSON.parse(json) as { kind: string }).kind]));
+      for (const id of told('finished')) if (!acknowledged.includes(id)) expect(kinds.get(id)).toBe('succeeded');
+      for (const id of told('started')) if (!acknowledged.includes(id)) expect(kinds.has(id)).toBe(true);
+    }
+  });
+
+  it('cuts a torn end off and says so', async () => {
+    const journal = await journalOf();
+    journal.started(job('a'));
+    await journal.commit();
+    const whole = (await stat(join(folder, 'journal'))).size;
+    journal.started(job('b'));
+    await journal.commit();
+    await truncate(join(folder, 'journal'), whole + 10);
+    logged.length = 0;
+    expect(await afterCrash((later) => later.undelivered().map(({ id }) => id))).toEqual(['a']);
+    expect(logged.join()).toContain('the end of the journal was being written');
+  });
+
+  it('that is damaged keeps the worker from starting, unless it is told to set it aside', async () => {
+    const journal = await journalOf();
+    journal.finished(outcome('a'));
+    await journal.commit();
+    journal.finished(outcome('b'));
+    await journal.close(true);
+    const path = join(folder, 'journal');
+    const bytes = await readFile(path);
+    await writeFile(path, Buffer.concat([bytes.subarray(0, 120), Buffer.from('?'), bytes.subarray(121)]));
+    await expect(journalOf()).rejects.toThrow(/journal is damaged at byte \d+: .*discardDamagedJournal/);
+    const mended = await journalOf({ discardDamaged: true });
+    expect(mended.undelivered().map(({ id }) => id)).toContain('b');
+    const aside = (await readdir(folder)).find((name) => name.startsWith('journal.damaged-'));
+    expect((await readFile(join(folder, aside as string))).length).toBe(bytes.length);
+  });
+
+  it('of a newer version is refused and left alone', async () => {
+    const first = new RecordWriter('file', 2).first;
+    await writeFile(join(folder, 'journal'), first);
+    await expect(journalOf()).rejects.toThrow('newer version');
+    expect(await readFile(join(folder, 'journal'))).toEqual(first);
+  });
+
+  it('stays small when what it says was acknowledged', async () => {
+    const journal = await journalOf();
+    const big = (n: number) => ({
+      id: `j${n}`,
+      fence: 1,
+      text: JSON.stringify({ id: `j${n}`, fence: 1, x: 'x'.repeat(500_000) }),
+    });
+    journal.finished(big(1000));
+    for (let n = 0; n < 40; n++) {
+      journal.finished(big(n));
+      await journal.commit();
+      journal.acknowledged(big(n));
+    }
+    await journal.commit();
+    expect((await stat(join(folder, 'journal'))).size).toBeLessThan(10_000_000);
+    expect(await afterCrash((later) => later.undelivered().map(({ id }) => id))).toEqual(['j1000']);
+  });
+});
+
+describe('a data folder', () => {
+  it('belongs to one worker at a time', async () => {
+    await journalOf();
+    await expect(journalOf()).rejects.toThrow(`belongs to another worker: process ${process.pid} has it`);
+  });
+
+  it('is taken over from a process that has died', async () => {
+    const child = spawn(process.execPath, [WRITER, folder, '0'], { stdio: 'ignore' });
+    await once(child, 'close');
+    expect(await readdir(folder)).toContain('lock');
+    const journal = await journalOf();
+    expect(journal.previousSessions).toEqual(['s-0']);
+    expect((await readdir(folder)).sort()).toEqual(['journal', 'lock']);
+  });
+
+  it('is taken over though another process has the same id now', async () => {
+    const owner = { pid: process.pid, host: (await import('node:os')).hostname(), startedAt: 'another boot 1' };
+    await writeFile(join(folder, 'lock'), JSON.stringify(owner));
+    await journalOf();
+  });
+
+  it('is not taken from a worker on another machine', async () => {
+    await writeFile(join(folder, 'lock'), JSON.stringify({ pid: 1, host: 'elsewhere' }));
+    await expect(journalOf()).rejects.toThrow(/process 1 on elsewhere has it; .* remove/);
+  });
+
+  it('is given to one of many that want it at once, though its last owner is dead', async () => {
+    await writeFile(
+      join(folder, 'lock'),
+      JSON.stringify({ pid: 2 ** 22 + 1, host: (await import('node:os')).hostname() }),
+    );
+    const results = await Promise.allSettled(Array.from({ length: 8 }, () => journalOf()));
+    expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
+  });
+});
+
+describe('a disk that fails', () => {
+  /** A real file whose disk can be told to fail. */
+  function failingDisk() {
+    const disk = { error: undefined as NodeJS.ErrnoException | undefined, opened: 0 };
+    const openFile = async (path: string, flags: string): Promise<FileHandle> => {
+      if (disk.error !== undefined) throw disk.error;
+      disk.opened++;
+      const file = await open(path, flags);
+      const datasync = file.datasync.bind(file);
+      file.datasync = async () => {
+        if (disk.error !== undefined) throw disk.error;
+        await datasync();
+      };
+      return file;
+    };
+    return { disk, openFile };
+  }
+
+  it('is told, and a file whose fsync failed is never used again', async () => {
+    const { disk, openFile } = failingDisk();
+    const troubles: (string | undefined)[] = [];
+    const well = gate();
+    const troubled = (trouble: string | undefined) => {
+      troubles.push(trouble);
+      if (trouble === undefined) well.open();
+    };
+    const journal = await journalOf({ openFile, troubled });
+    disk.error = Object.assign(new Error('EIO: i/o error, fdatasync'), { code: 'EIO' });
+    journal.finished(outcome('a'));
+    await journal.commit();
+    expect(journal.isWritable).toBe(false);
+    expect(troubles).toEqual([expect.stringContaining('cannot be written: EIO')]);
+    journal.finished(outcome('b'));
+    await journal.commit();
+    disk.error = undefined;
+    await well.passed;
+    expect(disk.opened).toBe(2);
+    journal.finished(outcome('c'));
+    await journal.commit();
+    expect(await afterCrash((later) => later.undelivered().map(({ id }) => id))).toEqual(['a', 'b', 'c']);
+  });
+});

@@ -1,0 +1,115 @@
+/** A worker with a data folder, over the deaths of its process. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { WorkerOptions } from '../../../src/worker/index.js';
+import { assignment, StreamPeer } from '../../support/stream-peer.js';
+import { WorkerProcess } from '../../support/worker-process.js';
+
+let peer: StreamPeer;
+let dataDir: string;
+const processes: WorkerProcess[] = [];
+beforeEach(async () => {
+  peer = await new StreamPeer().listen();
+  dataDir = await mkdtemp(join(tmpdir(), 'drover-data-'));
+});
+afterEach(async () => {
+  await Promise.all(processes.splice(0).map((each) => each.kill()));
+  await peer.close();
+  await rm(dataDir, { recursive: true });
+});
+
+function processWith(options: Partial<WorkerOptions> = {}, shell?: string): WorkerProcess {
+  const started = new WorkerProcess({ options: { url: peer.url, slots: 3, dataDir, ...options } }, shell);
+  processes.push(started);
+  return started;
+}
+
+describe('a worker that is started again with its data folder', () => {
+  it('delivers the outcomes of its predecessor and tells at once which jobs died with it', async () => {
+    const first = processWith();
+    const connection = await peer.connection();
+    const { sessionId } = await connection.welcome();
+    const [echo, held, rerun] = [
+      assignment('echo', { n: 1 }),
+      assignment('ignore', 2, { onLost: 'hold' }),
+      assignment('ignore', 3),
+    ];
+    connection.assign(echo, held, rerun);
+    await first.says(`started ignore ${held.id}`);
+    await first.says(`started ignore ${rerun.id}`);
+    // The outcome is durable before it is sent, and what was started before it came with it.
+    await connection.takeOutcomes(1);
+    await first.kill();
+
+    processWith();
+    const second = await peer.connection();
+    const hello = await second.welcome();
+    expect(hello.previousSessions).toEqual([sessionId]);
+    expect(hello.sessionId).not.toBe(sessionId);
+    expect(hello.holds.map(({ id }) => id).sort()).toEqual([echo.id, held.id, rerun.id].sort());
+    const outcomes = await second.takeOutcomes(3);
+    expect(outcomes).toContainEqual(expect.objectContaining({ id: echo.id, kind: 'succeeded', result: '{"n":1}' }));
+    expect(outcomes).toContainEqual({ id: held.id, fence: 1, kind: 'lost' });
+    expect(outcomes).toContainEqual({ id: rerun.id, fence: 1, kind: 'lost' });
+    second.ack(outcomes);
+    second.cut();
+
+    const third = await (await peer.connection()).welcome();
+    expect(third.holds).toEqual([]);
+    expect(third).not.toHaveProperty('previousSessions');
+  });
+
+  it('has nothing to tell after a proper stop', async () => {
+    const first = processWith();
+    const connection = await peer.connection();
+    await connection.welcome();
+    connection.assign(assignment('echo', 1));
+    await connection.take('outcomes');
+    connection.oblige();
+    first.signal('SIGTERM');
+    expect(await first.ended).toEqual({ code: 0, signal: null });
+    processWith();
+    expect((await (await peer.connection()).welcome()).holds).toEqual([]);
+  });
+
+  it('does not start beside another one', async () => {
+    processWith();
+    await (await peer.connection()).welcome();
+    const second = processWith();
+    await second.says('belongs to another worker');
+    expect((await second.ended).code).not.toBe(0);
+  });
+});
+
+it('takes no jobs while its journal cannot be written, says so, still reports, and goes on when it can', async () => {
+  // 64 blocks of 512 bytes for each file: no root needed, and the error is that of a full disk in all but name.
+  const worker = processWith({ slots: 2, prefetch: 0 }, 'ulimit -f 64');
+  const connection = await peer.connection();
+  await connection.welcome({ beatMs: 100, leaseMs: 30_000 });
+  connection.answerBeats();
+  const big = [assignment('echo', 'x'.repeat(20_000)), assignment('echo', 'y'.repeat(20_000))];
+  connection.assign(...big);
+  const outcomes = await connection.takeOutcomes(2);
+  expect(outcomes.map(({ kind }) => kind)).toEqual(['succeeded', 'succeeded']);
+  for (;;) if ((await connection.take('beat')).trouble?.includes('cannot be written')) break;
+  const refused = assignment('echo', 3);
+  connection.assign(refused);
+  for (;;) {
+    const [outcome] = await connection.takeOutcomes(1);
+    if (outcome?.id !== refused.id) continue;
+    expect(outcome.kind).toBe('released');
+    break;
+  }
+  connection.ack([...outcomes, refused]);
+  await worker.says('the journal can be written again');
+  const next = assignment('echo', 4);
+  connection.assign(next);
+  for (;;) {
+    const [outcome] = await connection.takeOutcomes(1);
+    if (outcome?.id !== next.id) continue;
+    expect(outcome.kind).toBe('succeeded');
+    break;
+  }
+});
