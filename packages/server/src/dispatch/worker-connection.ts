@@ -200,9 +200,10 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
 
   async function leaveForGood(current: Session): Promise<void> {
     current.draining = true;
+    // first: whoever renews leases must not take it for one that was given up
+    dispatcher.remove(current);
     const rest = await endSession(db, serverId, current.id);
     if (rest.length > 0) await releaseJobs(db, rest);
-    dispatcher.remove(current);
     logger.info({ worker: current.name, session: current.id, handedBack: rest.length }, 'worker resigned');
     wire.close('bye');
   }

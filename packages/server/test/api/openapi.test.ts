@@ -41,7 +41,7 @@ test.each(Object.entries(ROUTES as Record<string, Route>))('%s is in it with all
   expect(operation?.requestBody !== undefined).toBe(route.body !== undefined);
   expect(operation?.responses[String(route.status ?? 200)]).toBeDefined();
   expect(operation?.security).toEqual(route.roles === 'anyone' ? [] : undefined);
-  const expected = route.path.includes(':id') ? ['id'] : [];
+  const expected = [...route.path.matchAll(/:(\w+)/g)].map(([, name]) => name);
   expect(operation?.parameters.filter((parameter) => parameter.in === 'path').map(({ name }) => name)).toEqual(
     expected,
   );
