@@ -95,6 +95,10 @@ function checkJob(
     const reason = job.lost >= LOST_LIMIT || FAILING_TYPES.includes(job.type);
     of('S9f', 'a failure has a reason that the witness saw').check(reason, () => `${about()} error ${job.error}`);
   }
+  if (job.state === 'failed' && !FAILING_TYPES.includes(job.type)) {
+    const started = runs.length;
+    of('D9l', 'a job that failed for lost workers had started on each').check(started >= LOST_LIMIT, about);
+  }
   if (job.children) {
     const missing = job.children.filter((id) => !jobs.has(id));
     of('S6', 'children exist if and only if their parent succeeded').check(missing.length === 0, about);
@@ -177,13 +181,16 @@ function checkVerdicts({ givenUp, units, instances, verdictMs }: Evidence, of: O
 
 function checkProcesses({ instances, folder, drained }: Evidence, of: Of): void {
   of('L2', 'everything drained in time').check(drained, () => 'jobs were left when the time was up');
-  for (const { role, byItself, key, ending } of instances) {
-    if (role === 'server') of('L4', 'no server ends by itself').check(!byItself, () => `${key} ended with ${ending}`);
-  }
-  const illegal = readdirSync(join(folder, 'logs'))
+  const lines = readdirSync(join(folder, 'logs'))
     .filter((file) => file.startsWith('server'))
-    .flatMap((file) => readFileSync(join(folder, 'logs', file), 'utf8').split('\n'))
-    .filter((line) => /illegal move of job|the fence of job/.test(line));
+    .flatMap((file) => readFileSync(join(folder, 'logs', file), 'utf8').split('\n'));
+  const ready = new Set(lines.map((line) => /"pid":(\d+).*"server is ready"/.exec(line)?.[1]));
+  for (const { role, byItself, key, pid, ending } of instances) {
+    // one that finds no database at its start says so and ends, which is right
+    if (role !== 'server' || !ready.has(String(pid))) continue;
+    of('L4', 'no server ends by itself').check(!byItself, () => `${key} ended with ${ending}`);
+  }
+  const illegal = lines.filter((line) => /illegal move of job|the fence of job/.test(line));
   of('M', 'no illegal move was tried').check(
     illegal.length === 0,
     () => `${illegal.length} lines, the first: ${illegal[0]?.slice(0, 300)}`,
