@@ -26,7 +26,8 @@ export type Finding = {
   note?: string;
 };
 
-export type GivenUp = { name: string; pid: number; seenAt: number };
+/** `server` is the address of the one that served it to the last; null if it had lost its connection. */
+export type GivenUp = { name: string; pid: number; server: string | null; seenAt: number };
 
 export type Evidence = {
   folder: string;
@@ -165,13 +166,19 @@ async function checkNotes(pool: pg.Pool, of: Of): Promise<void> {
   }
 }
 
+function isItsServer({ role, url }: Unit, server: string | null): boolean {
+  return role === 'server' && (server === null || server === url);
+}
+
 /** Whoever was given up had a trouble of its own, or its server had: an outage of the database is no reason. */
 function checkVerdicts({ givenUp, units, instances, verdictMs }: Evidence, of: Of): void {
-  for (const { name, pid, seenAt } of givenUp) {
+  for (const { name, pid, server, seenAt } of givenUp) {
     const instance = instances.find((entry) => entry.unit === name && entry.pid === pid);
     const gone = instance?.exitedAt !== undefined && instance.exitedAt <= seenAt;
     const recent = ({ from, to }: Trouble) => from <= seenAt && to >= seenAt - verdictMs;
-    const excused = units.some((unit) => (unit.name === name || unit.role === 'server') && unit.troubles.some(recent));
+    const excused = units.some(
+      (unit) => (unit.name === name || isItsServer(unit, server)) && unit.troubles.some(recent),
+    );
     of('S10', 'nobody is given up but for a fault of its own').check(
       gone || excused,
       () => `${name} (${pid}) was given up in good health`,
