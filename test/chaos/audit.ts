@@ -10,9 +10,12 @@ export async function installAudit(pool: pg.Pool): Promise<void> {
   await guardMoves(pool);
   await pool.query(`
     create schema chaos;
-    create table chaos.granted (seq bigserial, id uuid, fence int, attempt int, session_id uuid);
+    create table chaos.granted (
+      seq bigserial, id uuid, fence int, attempt int, session_id uuid, transaction xid8 default pg_current_xact_id()
+    );
+    create index on chaos.granted (id);
     create table chaos.ended (seq bigserial, id uuid, fence int, attempt int, state text);
-    create table chaos.given_up (seq bigserial, session_id uuid, name text, pid int);
+    create table chaos.given_up (seq bigserial, session_id uuid, name text, pid int, server text);
 
     create function chaos.note_grant() returns trigger language plpgsql as $$ begin
       insert into chaos.granted (id, fence, attempt, session_id) values (new.id, new.fence, new.attempt, new.session_id);
@@ -23,6 +26,14 @@ export async function installAudit(pool: pg.Pool): Promise<void> {
     create trigger chaos_grant after update on drover.job
       for each row when (new.state = 'running' and old.state <> 'running') execute function chaos.note_grant();
 
+    -- a repeated enqueue takes its own copy back when the first one has finished: nobody has heard of that grant
+    create function chaos.forget_grant() returns trigger language plpgsql as $$ begin
+      delete from chaos.granted where id = old.id and fence = old.fence and transaction = pg_current_xact_id();
+      return null;
+    end $$;
+    create trigger chaos_forget_grant after delete on drover.job
+      for each row when (old.created_at = now()) execute function chaos.forget_grant();
+
     create function chaos.note_end() returns trigger language plpgsql as $$ begin
       insert into chaos.ended (id, fence, attempt, state) values (new.id, new.fence, new.attempt, new.state);
       return null;
@@ -30,7 +41,8 @@ export async function installAudit(pool: pg.Pool): Promise<void> {
     create trigger chaos_end after insert on drover.job_history for each row execute function chaos.note_end();
 
     create function chaos.note_given_up() returns trigger language plpgsql as $$ begin
-      insert into chaos.given_up (session_id, name, pid) values (new.id, new.name, new.pid);
+      insert into chaos.given_up (session_id, name, pid, server)
+      values (new.id, new.name, new.pid, (select address from drover.server where id = old.server_id));
       return null;
     end $$;
     create trigger chaos_given_up after update on drover.session

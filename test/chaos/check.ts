@@ -26,7 +26,8 @@ export type Finding = {
   note?: string;
 };
 
-export type GivenUp = { name: string; pid: number; seenAt: number };
+/** `server` is the address of the one that served it to the last; null if it had lost its connection. */
+export type GivenUp = { name: string; pid: number; server: string | null; seenAt: number };
 
 export type Evidence = {
   folder: string;
@@ -95,6 +96,10 @@ function checkJob(
     const reason = job.lost >= LOST_LIMIT || FAILING_TYPES.includes(job.type);
     of('S9f', 'a failure has a reason that the witness saw').check(reason, () => `${about()} error ${job.error}`);
   }
+  if (job.state === 'failed' && !FAILING_TYPES.includes(job.type)) {
+    const started = runs.length;
+    of('D9l', 'a job that failed for lost workers had started on each').check(started >= LOST_LIMIT, about);
+  }
   if (job.children) {
     const missing = job.children.filter((id) => !jobs.has(id));
     of('S6', 'children exist if and only if their parent succeeded').check(missing.length === 0, about);
@@ -161,13 +166,19 @@ async function checkNotes(pool: pg.Pool, of: Of): Promise<void> {
   }
 }
 
+function isItsServer({ role, url }: Unit, server: string | null): boolean {
+  return role === 'server' && (server === null || server === url);
+}
+
 /** Whoever was given up had a trouble of its own, or its server had: an outage of the database is no reason. */
 function checkVerdicts({ givenUp, units, instances, verdictMs }: Evidence, of: Of): void {
-  for (const { name, pid, seenAt } of givenUp) {
+  for (const { name, pid, server, seenAt } of givenUp) {
     const instance = instances.find((entry) => entry.unit === name && entry.pid === pid);
     const gone = instance?.exitedAt !== undefined && instance.exitedAt <= seenAt;
     const recent = ({ from, to }: Trouble) => from <= seenAt && to >= seenAt - verdictMs;
-    const excused = units.some((unit) => (unit.name === name || unit.role === 'server') && unit.troubles.some(recent));
+    const excused = units.some(
+      (unit) => (unit.name === name || isItsServer(unit, server)) && unit.troubles.some(recent),
+    );
     of('S10', 'nobody is given up but for a fault of its own').check(
       gone || excused,
       () => `${name} (${pid}) was given up in good health`,
@@ -177,13 +188,16 @@ function checkVerdicts({ givenUp, units, instances, verdictMs }: Evidence, of: O
 
 function checkProcesses({ instances, folder, drained }: Evidence, of: Of): void {
   of('L2', 'everything drained in time').check(drained, () => 'jobs were left when the time was up');
-  for (const { role, byItself, key, ending } of instances) {
-    if (role === 'server') of('L4', 'no server ends by itself').check(!byItself, () => `${key} ended with ${ending}`);
-  }
-  const illegal = readdirSync(join(folder, 'logs'))
+  const lines = readdirSync(join(folder, 'logs'))
     .filter((file) => file.startsWith('server'))
-    .flatMap((file) => readFileSync(join(folder, 'logs', file), 'utf8').split('\n'))
-    .filter((line) => /illegal move of job|the fence of job/.test(line));
+    .flatMap((file) => readFileSync(join(folder, 'logs', file), 'utf8').split('\n'));
+  const ready = new Set(lines.map((line) => /"pid":(\d+).*"server is ready"/.exec(line)?.[1]));
+  for (const { role, byItself, key, pid, ending } of instances) {
+    // one that finds no database at its start says so and ends, which is right
+    if (role !== 'server' || !ready.has(String(pid))) continue;
+    of('L4', 'no server ends by itself').check(!byItself, () => `${key} ended with ${ending}`);
+  }
+  const illegal = lines.filter((line) => /illegal move of job|the fence of job/.test(line));
   of('M', 'no illegal move was tried').check(
     illegal.length === 0,
     () => `${illegal.length} lines, the first: ${illegal[0]?.slice(0, 300)}`,

@@ -12,7 +12,7 @@ import type { FaultGroup } from './options.js';
 import type { Random } from './random.js';
 import type { Unit } from './units.js';
 
-const MAX_AT_ONCE = 4;
+const MAX_AT_ONCE = 3;
 const FIRST_AT_MS = 4000;
 /** Before the end of the plan nothing more begins. */
 const QUIET_END_MS = 2000;
@@ -76,7 +76,7 @@ export function planFaults({ random, durationMs, leaseMs, groups, servers, worke
   if (kinds.length === 0) return faults;
 
   const busy = (atMs: number) => faults.filter((fault) => fault.atMs + fault.forMs + 1000 > atMs);
-  for (let atMs = FIRST_AT_MS; atMs < durationMs - QUIET_END_MS; atMs += random.between(300, 2500)) {
+  for (let atMs = FIRST_AT_MS; atMs < durationMs - QUIET_END_MS; atMs += random.between(500, 4000)) {
     let roll = random.next() * total;
     const kind = kinds.find(({ weight }) => {
       roll -= weight;

@@ -205,13 +205,13 @@ function watchVerdicts(pool: pg.Pool) {
   let seen = 0;
   let looking: Promise<void> | undefined;
   async function look(): Promise<void> {
-    const { rows } = await pool.query<{ seq: string; name: string; pid: number }>(
-      'select seq, name, pid from chaos.given_up where seq > $1 order by seq',
+    const { rows } = await pool.query<{ seq: string; name: string; pid: number; server: string | null }>(
+      'select seq, name, pid, server from chaos.given_up where seq > $1 order by seq',
       [seen],
     );
-    for (const { seq, name, pid } of rows) {
+    for (const { seq, name, pid, server } of rows) {
       seen = Number(seq);
-      givenUp.push({ name, pid, seenAt: nowMs() });
+      givenUp.push({ name, pid, server, seenAt: nowMs() });
     }
   }
   const timer = setInterval(() => {

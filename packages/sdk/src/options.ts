@@ -1,8 +1,7 @@
 /** Checks that every entry point makes on the options it is given. */
 import { DroverError, DURATION_EXPECTED, nearest, parseDuration } from '@drover/protocol';
 
-/** The longest delay `setTimeout` can count; above it Node fires at once. */
-export const MAX_TIMER_MS = 2 ** 31 - 1;
+export { MAX_TIMER_MS } from './timer-limit.js';
 
 /** A misspelt option must not be silently without effect. */
 export function refuseUnknownOptions(where: string, options: object, known: readonly string[]): void {

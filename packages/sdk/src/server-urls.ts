@@ -1,5 +1,5 @@
 /** Where the servers are: one or more base addresses, from the option, from `DROVER_URL`, or the default. */
-import { DroverError } from '@drover/protocol';
+import { DroverError } from '@drover/protocol/errors';
 
 export const DEFAULT_URL = 'http://127.0.0.1:8420';
 

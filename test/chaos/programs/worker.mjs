@@ -14,6 +14,8 @@ const SLOTS = 10;
 const { name, instance, urls, witness: path, dataDir } = JSON.parse(process.env.CHAOS_WORKER ?? '{}');
 const witness = openSync(path, 'a');
 const never = new Int32Array(new SharedArrayBuffer(4));
+/** A negative control: the process does not end itself, and no handler heeds its signal. */
+const selfStops = !(process.env.DROVER_TEST_WITHOUT ?? '').split(',').includes('self-stop');
 let executions = 0;
 
 const now = () => process.hrtime.bigint() / 1000n;
@@ -38,7 +40,7 @@ function witnessed(type, run) {
 }
 
 const sleep = async ({ payload, signal }) => {
-  await delay(payload.ms, undefined, { signal });
+  await delay(payload.ms, undefined, selfStops ? { signal } : {});
 };
 
 const handlers = [
@@ -71,7 +73,7 @@ process.channel?.unref();
 const log = (level) => (fields, message) =>
   process.stderr.write(`${JSON.stringify({ level, at: Date.now(), instance, message, ...fields })}\n`);
 const logger = { debug() {}, info: log('info'), warn: log('warn'), error: log('error') };
-const options = { handlers, name, url: urls, slots: SLOTS, drainTimeout: '3s', logger };
+const options = { handlers, name, url: urls, slots: SLOTS, drainTimeout: '3s', selfDestruct: selfStops, logger };
 
 /** A journal, where this SDK has one. */
 function create() {

@@ -6,7 +6,7 @@
  * that is done twice has the effect of one. So a lost answer is never a reason to fail.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { DroverError, type ErrorCode, isErrorCode } from '@drover/protocol';
+import { DroverError, type ErrorCode } from '@drover/protocol';
 import { ConnectionError } from '../errors.js';
 import {
   type HttpAnswer,
@@ -15,6 +15,7 @@ import {
   type ServerAddress,
   serverAddress,
 } from './http-transport.js';
+import { serverError } from './server-error.js';
 
 const FIRST_PAUSE_MS = 100;
 const PAUSE_FACTOR = 3;
@@ -118,20 +119,6 @@ function refusal(answer: HttpAnswer, server: ServerAddress): Failure {
   const message = `${server.href} answered with status ${answer.status}: ${shorten(answer.text)}`;
   const repeatable = [429, 502, 503, 504].includes(answer.status);
   return { error: new DroverError(codeOf(answer.status), message), repeatable, retryAfterMs: answer.retryAfterMs };
-}
-
-/** The error of an answer's body, if it is one of Drover's. */
-export function serverError(text: string): DroverError | undefined {
-  let body: unknown;
-  try {
-    body = JSON.parse(text);
-  } catch {
-    // Whoever sent this was not a Drover server; the caller reports the text.
-    return undefined;
-  }
-  const error = (body as { error?: { code?: unknown; message?: unknown; details?: unknown } } | null)?.error;
-  if (!isErrorCode(error?.code)) return undefined;
-  return new DroverError(error.code, String(error.message), error.details);
 }
 
 const CODES: Readonly<Record<number, ErrorCode>> = {

@@ -1,5 +1,5 @@
 /** Whether a promise settles in time. The timer is gone afterwards either way. */
-import { MAX_TIMER_MS } from '../options.js';
+import { MAX_TIMER_MS } from '../timer-limit.js';
 
 export async function within(promise: Promise<unknown>, ms: number): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined;

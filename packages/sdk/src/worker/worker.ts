@@ -13,7 +13,14 @@
  * thread of its own, decides that.
  */
 import { EventEmitter } from 'node:events';
-import type { DroverError, ErrorCode, Grant, Outcome, WorkerMessage } from '@drover/protocol';
+import {
+  type DroverError,
+  type ErrorCode,
+  type Grant,
+  type Outcome,
+  STREAM_PATH,
+  type WorkerMessage,
+} from '@drover/protocol';
 import type { Logger } from '../logger.js';
 import type { Attempt } from './attempt.js';
 import type { JobHandler } from './handle.js';
@@ -83,7 +90,7 @@ export class Worker {
     this.#logger = options.logger;
     const { urls, token, identity } = options;
     this.#link = new Link(
-      { urls, token, identity },
+      { urls, access: { path: STREAM_PATH, token }, identity },
       {
         window: () => this.#window.open(this.#load()),
         holds: () => [...this.#slots.grants(), ...this.#reporter.grants()],

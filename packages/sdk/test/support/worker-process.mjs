@@ -7,6 +7,7 @@
 import { writeSync } from 'node:fs';
 import { defineJob } from '@drover/sdk';
 import { createWorker, handle, runWorker } from '@drover/sdk/worker';
+import { isolated } from './isolated-handler.mjs';
 
 const { options, ownsProcess = true } = JSON.parse(process.argv[2]);
 
@@ -37,7 +38,6 @@ const handlers = Object.entries(behaviours).map(([type, run]) =>
 
 const log = (level) => (fields, message) => say(level, JSON.stringify(fields), message);
 const logger = { debug() {}, info: log('info'), warn: log('warn'), error: log('error') };
-const worker = createWorker({ handlers, logger, drainTimeout: 0, ...options });
-process.on('message', () => {});
+const worker = createWorker({ handlers: [...handlers, isolated], logger, drainTimeout: 0, ...options });
 if (ownsProcess) await runWorker(worker);
 else await worker.start();

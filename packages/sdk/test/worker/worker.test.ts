@@ -1,4 +1,4 @@
-import { DroverError } from '@drover/protocol';
+import { type Assignment, DroverError } from '@drover/protocol';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { defineJob, PermanentError, snooze } from '../../src/index.js';
@@ -236,6 +236,55 @@ it('hands back what waits when slow jobs have taken all slots', async () => {
   release.open();
 });
 
+it('hands back what has not started when it is asked to, and goes on with what runs', async () => {
+  const release = gate();
+  const isStarted = gate();
+  const handler = handle(echo, () => {
+    isStarted.open();
+    return release.passed;
+  });
+  const connection = await registered(workerWith([handler], { slots: 1, prefetch: 2 }));
+  const [running, ...waiting] = [1, 2, 3].map((n) => assignment('echo', n));
+  connection.assign(running as Assignment, ...waiting);
+  await isStarted.passed;
+  connection.send({ kind: 'handBack' });
+  const released = await connection.takeOutcomes(2);
+  expect(released).toEqual(waiting.map(({ id }) => ({ id, fence: 1, kind: 'released' })));
+  release.open();
+  expect(await connection.takeOutcomes(1)).toMatchObject([{ id: running?.id, kind: 'succeeded' }]);
+});
+
+it('says that it ignores pauses, if it does', async () => {
+  const stubborn = workerWith([echoHandler], { ignorePause: true }).start();
+  expect(await (await peer.connection()).welcome()).toMatchObject({ ignorePause: true });
+  await stubborn;
+  const plain = workerWith([echoHandler]).start();
+  expect(await (await peer.connection()).welcome()).not.toHaveProperty('ignorePause');
+  await plain;
+});
+
+it('starts nothing that comes after it began to stop', async () => {
+  let calls = 0;
+  const release = gate();
+  const isStarted = gate();
+  const handler = handle(echo, () => {
+    calls++;
+    isStarted.open();
+    return release.passed;
+  });
+  const worker = workerWith([handler], { slots: 2, prefetch: 0, drainTimeout: '10s' });
+  const connection = await registered(worker);
+  connection.assign(assignment('echo', 1));
+  await isStarted.passed;
+  void worker.stop();
+  await connection.take('drain');
+  const late = assignment('echo', 2);
+  connection.assign(late);
+  expect(await connection.takeOutcomes(1)).toMatchObject([{ id: late.id, kind: 'released' }]);
+  expect(calls).toBe(1);
+  release.open();
+});
+
 describe('cancelling', () => {
   const untilAborted = handle(echo, async ({ signal }) => {
     await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()));
@@ -250,6 +299,25 @@ describe('cancelling', () => {
     connection.send({ kind: 'cancel', items });
     const outcomes = await connection.takeOutcomes(2);
     expect(outcomes.map(({ kind }) => kind)).toEqual(['cancelled', 'cancelled']);
+  });
+
+  it('shows the operator a job that goes on long after it was told to stop', async () => {
+    const release = gate();
+    const started = workerWith([handle(echo, () => release.passed)]).start();
+    const connection = await peer.connection();
+    await connection.welcome({ beatMs: 500 });
+    connection.answerBeats();
+    await started;
+    const job = assignment('echo', 1);
+    connection.assign(job);
+    connection.send({ kind: 'cancel', items: [{ id: job.id, fence: 1, reason: 'cancelled' }] });
+    for (;;) {
+      const { trouble } = await connection.take('beat');
+      if (trouble === undefined) continue;
+      expect(trouble).toBe(`job ${job.id} goes on after it was told to stop`);
+      break;
+    }
+    release.open();
   });
 
   it('says nothing of a job that was lost, and runs its next grant only after the first has stopped', async () => {

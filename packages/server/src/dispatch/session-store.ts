@@ -31,6 +31,7 @@ set session_id = $1
 from json_to_recordset($4) as g(id uuid, fence int), previous p
 where j.id = g.id and j.fence = g.fence and j.session_id = p.id and j.state in ('running', 'unknown')`;
 
+/** With those that were given up as lost: what this very process does not name, it has never had. */
 const held = sql('session_held')`
 select id::text as id, fence
 from drover.job
@@ -38,7 +39,7 @@ where session_id = $1 and state = 'running'
 union all
 select id::text, fence
 from drover.job
-where id = any($2::uuid[]) and session_id = $1 and state = 'unknown'`;
+where state = 'unknown' and session_id = $1`;
 
 const renew = sql('session_renew')`
 update drover.session s
@@ -82,7 +83,7 @@ export async function openSession(db: Runner, serverId: string, hello: Hello, le
     await db.run(inherit, [sessionId, previousSessions, host, JSON.stringify(holds)]);
   }
   // in a statement of its own: what was granted or lost until the take-over must be seen
-  const grants = await db.run<Grant>(held, [sessionId, holds.map((grant) => grant.id)]);
+  const grants = await db.run<Grant>(held, [sessionId]);
   return { held: grants, paused: row?.paused ?? false };
 }
 

@@ -1,12 +1,12 @@
 /**
  * running → ready, for a batch: a grant that never started is handed back. No attempt is used up, and the
- * job keeps its place in the line. The fence stays where it is, so the grant is void from now on.
+ * job keeps its place in the line. The fence stays where it is, so the grant is void from now on. A held job
+ * whose worker came back and says so (unknown → ready) is no longer in doubt.
  */
 import type { Grant } from '@drover/protocol';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import { SAME_GRANT } from './same-grant.js';
-import { STILL_RUNNING } from './still-running.js';
 
 const release = sql('release')`
 with handed_back as (
@@ -15,7 +15,7 @@ with handed_back as (
 update drover.job j
 set state = 'ready', session_id = null, started_at = null, attempt = attempt - 1
 from handed_back o
-where ${SAME_GRANT} and ${STILL_RUNNING}
+where ${SAME_GRANT} and j.state in ('running', 'unknown')
 returning j.id::text as id`;
 
 /** Gives the ids that were released. */

@@ -2,7 +2,6 @@
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import { SAME_GRANT } from './same-grant.js';
-import { STILL_RUNNING } from './still-running.js';
 
 export type Snooze = { id: string; fence: number; inMs: number };
 
@@ -14,7 +13,7 @@ update drover.job j
 set state = 'scheduled', session_id = null, started_at = null, attempt = attempt - 1,
   run_at = now() + o.in_ms * interval '1 millisecond'
 from outcome o
-where ${SAME_GRANT} and ${STILL_RUNNING}
+where ${SAME_GRANT} and j.state in ('running', 'unknown')
 returning j.id::text as id`;
 
 /** Gives the ids that were snoozed. */

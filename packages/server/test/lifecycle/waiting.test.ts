@@ -1,12 +1,12 @@
 /** The verbs that act on jobs which are not running: promote, cancel, expire, retry; and the loss of a worker. */
 import { newId } from '@drover/protocol';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { movePulse } from '../../src/housekeeping/beacon.js';
 import { cancelJobs, cancelReturnedJobs, jobState } from '../../src/lifecycle/cancel.js';
 import type { ClaimedJob } from '../../src/lifecycle/claim.js';
 import { completeJobs } from '../../src/lifecycle/complete.js';
 import { expireJobs } from '../../src/lifecycle/expire.js';
 import { failJobs } from '../../src/lifecycle/fail.js';
-import { movePulse } from '../../src/housekeeping/beacon.js';
 import { loseExpiredSessions, loseGrants } from '../../src/lifecycle/lose.js';
 import { promoteJobs, untilNextDueMs } from '../../src/lifecycle/promote.js';
 import { releaseJobs } from '../../src/lifecycle/release.js';
@@ -150,7 +150,9 @@ test('D3 the jobs of a worker whose lease is over go back to the queue; the othe
   await bench.add({ type }, { type });
   const [lost] = (await bench.claim(1, { types: [type], sessionId: dead })) as [ClaimedJob];
   const [kept] = (await bench.claim(1, { types: [type], sessionId: alive })) as [ClaimedJob];
-  expect(await loseExpiredSessions(bench.db.control, SERVER_ID, 10, { graceMs: 10_000, leaseMs: 1000 })).toMatchObject({ sessions: 0 });
+  expect(await loseExpiredSessions(bench.db.control, SERVER_ID, 10, { graceMs: 10_000, leaseMs: 1000 })).toMatchObject({
+    sessions: 0,
+  });
   expect(await loseExpiredSessions(bench.db.control, SERVER_ID, 10, { graceMs: 1000, leaseMs: 1000 })).toEqual({
     sessions: 1,
     returned: 1,
@@ -199,6 +201,16 @@ test('J5 a job that is to be held becomes unknown, and its worker’s late outco
   expect((await bench.row(job.id)).state).toBe('succeeded');
 });
 
+test('J5 a held job that its worker hands back unstarted is no longer in doubt', async () => {
+  const sessionId = await openSession(-5000);
+  const type = `handed-back-${newId()}`;
+  await bench.add({ type, onLost: 'hold' });
+  const [job] = (await bench.claim(1, { types: [type], sessionId })) as [ClaimedJob];
+  await loseExpiredSessions(bench.db.control, SERVER_ID, 10, { graceMs: 0, leaseMs: 1000 });
+  expect(await releaseJobs(bench.db.control, [job])).toEqual([job.id]);
+  expect(await bench.row(job.id)).toMatchObject({ state: 'ready', attempt: 0, session_id: null });
+});
+
 test('J5 a person can retry, fail or cancel an unknown job', async () => {
   const held: ClaimedJob[] = [];
   for (let n = 0; n < 3; n++) held.push(await bench.running({ onLost: 'hold' }));
@@ -216,7 +228,10 @@ test('J5 a person can retry, fail or cancel an unknown job', async () => {
 test('what a journal reports as lost goes back at once, once, and only at its fence', async () => {
   const job = await bench.running();
   expect((await loseGrants(bench.db.control, SERVER_ID, [{ ...job, fence: 9 }])).changed).toEqual([]);
-  const both = await Promise.all([loseGrants(bench.db.control, SERVER_ID, [job]), loseGrants(bench.db.control, SERVER_ID, [job])]);
+  const both = await Promise.all([
+    loseGrants(bench.db.control, SERVER_ID, [job]),
+    loseGrants(bench.db.control, SERVER_ID, [job]),
+  ]);
   expect(both.flatMap((answer) => answer.changed)).toEqual([job.id]);
   expect(await bench.row(job.id)).toMatchObject({ state: 'ready', lost_attempts: 1 });
 });
@@ -227,9 +242,13 @@ test('after the pulse of the cluster stood still, nobody is given up until a lea
   await bench.claim(1, { types: [type], sessionId: await openSession(-60_000) });
   await bench.pool.query(`update drover.beacon set at = now() - interval '1 minute'`);
   expect(await movePulse(bench.db.control, 5000)).toBe(true);
-  expect(await loseExpiredSessions(bench.db.control, SERVER_ID, 10, { graceMs: 0, leaseMs: 30_000 })).toMatchObject({ sessions: 0 });
+  expect(await loseExpiredSessions(bench.db.control, SERVER_ID, 10, { graceMs: 0, leaseMs: 30_000 })).toMatchObject({
+    sessions: 0,
+  });
   await bench.pool.query(`update drover.beacon set gap_ended_at = now() - interval '31 seconds'`);
-  expect(await loseExpiredSessions(bench.db.control, SERVER_ID, 10, { graceMs: 0, leaseMs: 30_000 })).toMatchObject({ sessions: 1 });
+  expect(await loseExpiredSessions(bench.db.control, SERVER_ID, 10, { graceMs: 0, leaseMs: 30_000 })).toMatchObject({
+    sessions: 1,
+  });
 });
 
 test('a steady pulse is no gap; a clock set back or another timeline is one', async () => {

@@ -11,11 +11,18 @@ const FINISHED = '["finished",';
 
 export type Started = Grant & { type: string; onLost: string };
 export type Undelivered = Grant & { text: string };
-type Held = { started: Started | undefined; finished: Undelivered | undefined };
+/** One grant. Two of one job can be here at once: one that has not stopped yet, and the next. */
+type Held = {
+  fence: number;
+  started: Started | undefined;
+  finished: Undelivered | undefined;
+  other: Held | undefined;
+};
 
 export class JournalState {
   /** Those whose jobs no server has given to a later one yet; the latest last. */
   sessions: string[] = [];
+  /** By job id. */
   readonly #held = new Map<string, Held>();
   /** About the size of a file that says no more than this state. */
   bytes = 0;
@@ -33,39 +40,48 @@ export class JournalState {
 
   started(started: Started): string {
     const held = this.#hold(started);
-    if (held.started === undefined) this.bytes += STARTED_BYTES;
+    this.bytes += STARTED_BYTES - bytesOf(held);
     held.started = started;
-    return line(['started', started.id, started.fence, started.type, started.onLost]);
+    held.finished = undefined;
+    return startedLine(started);
   }
 
   finished(finished: Undelivered): string {
     const held = this.#hold(finished);
-    this.bytes += finished.text.length - (held.finished?.text.length ?? 0);
+    this.bytes += finished.text.length - bytesOf(held);
     held.finished = finished;
+    // Its end says that it was started; and it may keep a whole assignment in memory.
+    held.started = undefined;
     return finishedLine(finished);
   }
 
   /** No server needs to hear of it any more. Nothing to say if nothing was known of it. */
   acknowledged(grant: Grant): string | undefined {
-    const held = this.#held.get(keyOf(grant));
-    if (held === undefined) return undefined;
-    this.bytes -= (held.started === undefined ? 0 : STARTED_BYTES) + (held.finished?.text.length ?? 0);
-    this.#held.delete(keyOf(grant));
-    return line(['acknowledged', grant.id, grant.fence]);
+    const { id, fence } = grant;
+    const first = this.#held.get(id);
+    const held = first?.fence === fence ? first : first?.other;
+    if (held?.fence !== fence) return undefined;
+    this.bytes -= bytesOf(held);
+    const rest = held === first ? held.other : first;
+    if (rest === undefined) {
+      this.#held.delete(id);
+    } else {
+      rest.other = undefined;
+      this.#held.set(id, rest);
+    }
+    return `["acknowledged","${grant.id}",${grant.fence}]\n`;
   }
 
   /** Jobs that were running when their process died. */
   unfinished(): Started[] {
     const started: Started[] = [];
-    for (const held of this.#held.values()) {
-      if (held.started !== undefined && held.finished === undefined) started.push(held.started);
-    }
+    for (const held of this.#all()) if (held.started !== undefined) started.push(held.started);
     return started;
   }
 
   undelivered(): Undelivered[] {
     const finished: Undelivered[] = [];
-    for (const held of this.#held.values()) if (held.finished !== undefined) finished.push(held.finished);
+    for (const held of this.#all()) if (held.finished !== undefined) finished.push(held.finished);
     return finished;
   }
 
@@ -73,10 +89,9 @@ export class JournalState {
   lines(): string {
     let text = '';
     for (const id of this.sessions) text += line(['session', id]);
-    for (const { started, finished } of this.#held.values()) {
+    for (const { started, finished } of this.#all()) {
       if (finished !== undefined) text += finishedLine(finished);
-      else if (started !== undefined)
-        text += line(['started', started.id, started.fence, started.type, started.onLost]);
+      else if (started !== undefined) text += startedLine(started);
     }
     return text;
   }
@@ -112,20 +127,33 @@ export class JournalState {
     }
   }
 
-  #hold(grant: Grant): Held {
-    const key = keyOf(grant);
-    let held = this.#held.get(key);
-    if (held === undefined) {
-      held = { started: undefined, finished: undefined };
-      this.#held.set(key, held);
-    }
+  #hold({ id, fence }: Grant): Held {
+    const first = this.#held.get(id);
+    if (first?.fence === fence) return first;
+    if (first?.other?.fence === fence) return first.other;
+    // Of three grants, the oldest can no longer matter to anyone.
+    if (first?.other !== undefined) this.acknowledged({ id, fence: Math.min(first.fence, first.other.fence) });
+    const held: Held = { fence, started: undefined, finished: undefined, other: this.#held.get(id) };
+    this.#held.set(id, held);
     return held;
+  }
+
+  *#all(): Generator<Held> {
+    for (const held of this.#held.values()) {
+      yield held;
+      if (held.other !== undefined) yield held.other;
+    }
   }
 }
 
-/** Two grants of one job can be here at once: one that has not stopped yet, and the next. */
-function keyOf({ id, fence }: Grant): string {
-  return `${id}/${fence}`;
+function bytesOf({ started, finished }: Held): number {
+  if (finished !== undefined) return finished.text.length;
+  return started === undefined ? 0 : STARTED_BYTES;
+}
+
+/** By hand, as for acknowledgements: ids are UUIDs, and this is done for each job. */
+function startedLine({ id, fence, type, onLost }: Started): string {
+  return `["started","${id}",${fence},${JSON.stringify(type)},"${onLost}"]\n`;
 }
 
 /** The outcome is JSON already. */

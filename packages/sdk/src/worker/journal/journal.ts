@@ -101,8 +101,8 @@ export class Journal {
     return this.#trouble === undefined;
   }
 
-  started({ id, fence, type, onLost }: Started): void {
-    this.#append(this.#state.started({ id, fence, type, onLost }));
+  started(started: Started): void {
+    this.#append(this.#state.started(started));
     this.#writeSoon();
   }
 

@@ -10,7 +10,7 @@ import type { DroverError } from '@drover/protocol';
 import type { LogFields } from '../../logger.js';
 import { within } from '../within.js';
 import type { ServerList } from './server-list.js';
-import { type LinkMessage, type StreamEnd, StreamSocket, type Welcome } from './stream-socket.js';
+import { type Access, type LinkMessage, type StreamEnd, StreamSocket, type Welcome } from './stream-socket.js';
 
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 5000;
@@ -34,7 +34,7 @@ export type ConnectionEvents = {
 
 export class Connection {
   readonly #servers: ServerList;
-  readonly #token: string | undefined;
+  readonly #access: Access;
   readonly #events: ConnectionEvents;
   readonly #stopped = new AbortController();
   #loop: Promise<void> | undefined;
@@ -43,9 +43,9 @@ export class Connection {
   #avoid: string | undefined;
   #number = 0;
 
-  constructor(servers: ServerList, token: string | undefined, events: ConnectionEvents) {
+  constructor(servers: ServerList, access: Access, events: ConnectionEvents) {
     this.#servers = servers;
-    this.#token = token;
+    this.#access = access;
     this.#events = events;
   }
 
@@ -113,7 +113,7 @@ export class Connection {
   async #connect(url: string): Promise<StreamEnd> {
     let isWelcomed = false;
     this.#number++;
-    this.#socket = new StreamSocket(url, this.#token, {
+    this.#socket = new StreamSocket(url, this.#access, {
       opened: this.#events.opened,
       frame: this.#events.frame,
       message: this.#events.message,

@@ -8,7 +8,6 @@
  * at before anything is sent.
  */
 import { write } from 'node:fs';
-import { killProcesses, type SharedProcessTable } from '../isolation/process-table.js';
 import { type LeaseClock, type LeasePhase, type Reading, readClocks, readQuickClocks } from './lease-clock.js';
 import type { SharedState } from './shared-state.js';
 
@@ -24,7 +23,8 @@ export type LeaseWatchOptions = {
   clock: LeaseClock;
   shared: SharedState;
   selfDestruct: boolean;
-  isolatedProcesses: SharedProcessTable | undefined;
+  /** Kills the processes of isolated handlers whose jobs others may start; may be called again and again. */
+  killIsolated: () => void;
   changed: (phase: LeasePhase) => void;
 };
 
@@ -69,7 +69,7 @@ export class LeaseWatch {
   }
 
   #see(now: Reading): number {
-    const { clock, shared, changed, selfDestruct, isolatedProcesses } = this.#options;
+    const { clock, shared, changed, selfDestruct, killIsolated } = this.#options;
     const { phase, untilNextMs } = clock.look(now);
     shared.startUntilMs = phase === 'trusted' ? now.monotonicMs + untilNextMs : 0;
     if (phase !== this.#phase) {
@@ -77,7 +77,7 @@ export class LeaseWatch {
       changed(phase);
     }
     if (phase !== 'over') return untilNextMs;
-    if (isolatedProcesses !== undefined) killProcesses(isolatedProcesses, 'rerun');
+    killIsolated();
     if (selfDestruct && shared.exposed > 0) {
       endProcess(`the lease is over and ${shared.exposed} jobs have not stopped that others may start now`);
     }

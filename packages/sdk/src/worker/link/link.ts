@@ -39,7 +39,7 @@ export type LinkEvents = {
 };
 
 /** What is known before the start. */
-export type LinkOptions = Pick<LinkSettings, 'urls' | 'token' | 'identity'>;
+export type LinkOptions = Pick<LinkSettings, 'urls' | 'access' | 'identity'>;
 /** What is known at the start. */
 export type LinkStart = Pick<LinkSettings, 'selfDestruct' | 'previousSessions' | 'isolatedProcesses'>;
 

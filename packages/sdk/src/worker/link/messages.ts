@@ -3,12 +3,12 @@ import type { Hello } from '@drover/protocol';
 import type { LogFields, Logger } from '../../logger.js';
 import type { SharedProcessTable } from '../isolation/process-table.js';
 import type { LeasePhase } from './lease-clock.js';
-import type { Welcome } from './stream-socket.js';
+import type { Access, Welcome } from './stream-socket.js';
 
 /** Given to the link thread at its start. */
 export type LinkSettings = {
   urls: readonly string[];
-  token: string | undefined;
+  access: Access;
   identity: Omit<Hello, 'window' | 'holds' | 'previousSessions'>;
   /** Named in each hello until a server has taken over what they hold. */
   previousSessions: readonly string[];

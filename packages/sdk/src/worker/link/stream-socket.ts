@@ -6,9 +6,11 @@
  * the welcome and the first sign of the end.
  */
 import type { IncomingMessage } from 'node:http';
-import { DroverError, isErrorCode, LIMITS, type ServerMessage, STREAM_PATH } from '@drover/protocol';
+import type { ServerMessage } from '@drover/protocol';
+import { DroverError, isErrorCode } from '@drover/protocol/errors';
+import { LIMITS } from '@drover/protocol/limits';
 import { WebSocket } from 'ws';
-import { serverError } from '../../client/requester.js';
+import { serverError } from '../../client/server-error.js';
 
 /** For the TCP and WebSocket handshakes. */
 const HANDSHAKE_MS = 10_000;
@@ -25,6 +27,9 @@ const PASSED_ON_UNREAD = /^\{"kind":"(?:assign|ack)"/;
 export type Welcome = Extract<ServerMessage, { kind: 'welcome' }>;
 /** What the link itself acts on. */
 export type LinkMessage = Extract<ServerMessage, { kind: 'beat' | 'moveOn' }>;
+
+/** The same on every server. */
+export type Access = { path: string; token: string | undefined };
 
 export type StreamEvents = {
   /** The socket is open and waits for `sayHello`. */
@@ -48,10 +53,10 @@ export class StreamSocket {
   #refusal: DroverError | undefined;
   #reason: string | undefined;
 
-  constructor(url: string, token: string | undefined, events: StreamEvents) {
+  constructor(url: string, { path, token }: Access, events: StreamEvents) {
     this.url = url;
     this.#events = events;
-    const socket = new WebSocket(`${url.replace(/^http/, 'ws')}${STREAM_PATH}`, {
+    const socket = new WebSocket(`${url.replace(/^http/, 'ws')}${path}`, {
       perMessageDeflate: false,
       maxPayload: LIMITS.frameBytes,
       handshakeTimeout: HANDSHAKE_MS,

@@ -5,6 +5,7 @@ import { createWorker, handle, type JobHandler, type Worker, type WorkerOptions 
 import { gate } from '../../support/gate.js';
 import { assignment, type PeerConnection, StreamPeer } from '../../support/stream-peer.js';
 import { WorkerProcess } from '../../support/worker-process.js';
+import { isRunning } from '../isolation/support.js';
 
 /** Long enough for a loaded machine to answer within, short enough to wait for its end. */
 const LEASE = { beatMs: 200, leaseMs: 1500 };
@@ -198,6 +199,25 @@ describe('selfDestruct', () => {
     peer.refusal = undefined;
     const hello = await (await peer.connection()).welcome();
     expect(hello.holds).toContainEqual({ id: held.id, fence: 1 });
+  });
+
+  it('kills the processes of isolated handlers, also while the event loop is blocked, and spares the rest', async () => {
+    const worker = processWith({ selfDestruct: true });
+    const connection = await peer.connection();
+    await connection.welcome({ beatMs: 200, leaseMs: 30_000 });
+    connection.answerBeats();
+    const held = assignment('block', 1, { onLost: 'hold' });
+    connection.assign(assignment('isolated', 2));
+    const pid = Number((await connection.take('progress')).items[0]?.value);
+    expect(isRunning(pid)).toBe(true);
+    connection.assign(held);
+    await worker.says(`started block ${held.id}`);
+    connection.cut();
+    // A short lease, which nobody renews.
+    const second = await peer.connection();
+    await second.welcome(LEASE);
+    await expect.poll(() => isRunning(pid), { timeout: 20_000 }).toBe(false);
+    expect(worker.child.exitCode ?? worker.child.signalCode).toBeNull();
   });
 
   it('ends a process that was paused for longer than its lease before it reports anything', async () => {
