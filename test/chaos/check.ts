@@ -79,7 +79,9 @@ function checkJob(
   const about = () =>
     `${job.id} (${job.type}, ${job.state}, attempt ${job.attempt}, lost ${job.lost}, fence ${job.fence}, session ${job.ending ?? 'of the past'}): ${tell(runs)}`;
   const ended = FINISHED.includes(job.state);
-  const held = job.state === 'unknown' && job.hold && job.ending === 'dead';
+  // a successor that found it in the journal of a dead process may hold it now, and have left itself
+  const isAbandoned = job.ending === 'dead' || (runs.length > 0 && runs.at(-1)?.end === undefined);
+  const held = job.state === 'unknown' && job.hold && isAbandoned;
   of('L1', 'every job has ended, or is unknown with a lost worker').check(ended || held, about);
   of('S4a', 'attempts keep to their limits').check(
     job.lost <= LOST_LIMIT && job.attempt <= job.maxAttempts + job.lost,

@@ -37,7 +37,7 @@ const MIX: [share: number, make: (random: Random) => Omit<NewJob, 'options'>][] 
   [0.03, (random) => ({ job: hold, payload: { ms: random.whole(50, 500) } })],
   [0.03, (random) => ({ job: 'flaky', payload: { times: random.whole(1, 2) } })],
   [0.01, () => ({ job: 'broken', payload: {} })],
-  [0.002, (random) => ({ job: 'stubborn', payload: { ms: random.whole(2000, 7000) } })],
+  [0.004, (random) => ({ job: 'stubborn', payload: { ms: random.whole(3000, 9000) } })],
   [0.001, (random) => ({ job: 'block', payload: { ms: random.whole(600, 1500) } })],
   [0.02, () => ({ job: 'parent', payload: { children: 2 } })],
 ];

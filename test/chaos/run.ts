@@ -146,13 +146,13 @@ async function perform(run: Run): Promise<Finding[]> {
     for (const line of await breakForEver(units, core, choice)) say(`  ${line}`);
     await until(began + faultMs, signal);
   }
+  clearInterval(counting);
   const count = await load.stop();
   say(
     `the load has ended: ${count.acknowledged} acknowledged, ${count.refused} refused, ${count.unknown} unknown, ${count.left} not sent`,
   );
   const drained = await drain(pool, signal);
   if (signal.aborted) throw new Error('interrupted');
-  clearInterval(counting);
   // whoever stands still for ever ends as it is
   const workers = units.filter(({ role }) => role === 'worker');
   await Promise.all(workers.map((unit) => unit.end(options.mode === 'safety' ? 'SIGTERM' : 'SIGKILL')));

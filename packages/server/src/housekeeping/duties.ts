@@ -64,6 +64,7 @@ export function createDuties(deps: DutiesDeps): Duties {
   const { control, reads } = deps.db;
   let others: { id: string; address: string }[] = [];
   let lastBeatAt: number | undefined;
+  const maxPulseAgeMs = Math.max(GAP_BEATS * beatMs, 3 * PULSE_EVERY_MS);
 
   const servers = () => [identity.address, ...others.map((server) => server.address)];
   const leases = createLeases({ db: control, serverId: identity.id, dispatcher, logger, beatMs, leaseMs, servers });
@@ -76,15 +77,15 @@ export function createDuties(deps: DutiesDeps): Duties {
   }
 
   async function pulse(): Promise<void> {
-    if (await movePulse(control, Math.max(GAP_BEATS * beatMs, 3 * PULSE_EVERY_MS))) {
+    if (await movePulse(control, maxPulseAgeMs)) {
       logger.warn('the pulse of the cluster stood still; nobody is given up until all had a lease to come back');
     }
   }
 
   async function recover(): Promise<void> {
     failpoint('lose.before');
-    const grace = { graceMs: leaseMs * DRIFT + GRACE_MS, leaseMs };
-    const lost = await loseExpiredSessions(control, identity.id, BATCH, grace);
+    const limits = { graceMs: leaseMs * DRIFT + GRACE_MS, leaseMs, maxPulseAgeMs };
+    const lost = await loseExpiredSessions(control, identity.id, BATCH, limits);
     if (lost.sessions > 0) logger.warn(lost, 'workers were lost');
     if (lost.returned > 0) dispatcher.wake();
     deps.onFinished(lost.failed);

@@ -56,9 +56,15 @@ const COUNTS = `
   (select count(*) from returned)::int as returned, (select count(*) from held)::int as held,
   array(select id::text from finished) as failed`;
 
-/** No lease counts as over before all had a lease's time to be renewed after the last gap. */
-const NO_RECENT_GAP = `(${isSwitchedOff('beacon')}
-        or (select gap_ended_at from drover.beacon) < now() - ($2::double precision + $4) * interval '1 millisecond')`;
+/**
+ * No lease counts as over before all had a lease's time to be renewed after the last gap. A pulse that stands
+ * still is a gap whose end nobody has noted yet: right after an outage this may come before the next pulse.
+ */
+const NO_RECENT_GAP = `(${isSwitchedOff('beacon')} or (
+        select gap_ended_at < now() - ($2::double precision + $4) * interval '1 millisecond'
+          and at > now() - $5::double precision * interval '1 millisecond'
+        from drover.beacon
+      ))`;
 
 const loseSessions = sql('lose_sessions')`
 with lost as (
@@ -87,14 +93,22 @@ select array(select id::text from returned) || array(select id::text from held) 
 
 export type Lost = { returned: number; held: number; failed: string[] };
 
+export type LossLimits = {
+  graceMs: number;
+  leaseMs: number;
+  /** An older pulse of the cluster stands still. */
+  maxPulseAgeMs: number;
+};
+
 /** Buries up to `limit` sessions whose lease ended more than `graceMs` ago. */
 export async function loseExpiredSessions(
   db: Runner,
   serverId: string,
   limit: number,
-  { graceMs, leaseMs }: { graceMs: number; leaseMs: number },
+  { graceMs, leaseMs, maxPulseAgeMs }: LossLimits,
 ): Promise<Lost & { sessions: number }> {
-  const [row] = await db.run<Lost & { sessions: number }>(loseSessions, [limit, graceMs, serverId, leaseMs]);
+  const values = [limit, graceMs, serverId, leaseMs, maxPulseAgeMs];
+  const [row] = await db.run<Lost & { sessions: number }>(loseSessions, values);
   return row ?? { sessions: 0, returned: 0, held: 0, failed: [] };
 }
 

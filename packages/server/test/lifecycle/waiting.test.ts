@@ -21,6 +21,7 @@ beforeAll(async () => {
 });
 afterAll(() => bench.close());
 
+const HOUR_MS = 3_600_000;
 const error = { name: 'Error', message: 'no luck' };
 
 async function age(id: string, column: 'run_at' | 'expires_at'): Promise<void> {
@@ -150,10 +151,22 @@ test('D3 the jobs of a worker whose lease is over go back to the queue; the othe
   await bench.add({ type }, { type });
   const [lost] = (await bench.claim(1, { types: [type], sessionId: dead })) as [ClaimedJob];
   const [kept] = (await bench.claim(1, { types: [type], sessionId: alive })) as [ClaimedJob];
-  expect(await loseExpiredSessions(bench.db.control, SERVER_ID, 10, { graceMs: 10_000, leaseMs: 1000 })).toMatchObject({
+  expect(
+    await loseExpiredSessions(bench.db.control, SERVER_ID, 10, {
+      graceMs: 10_000,
+      leaseMs: 1000,
+      maxPulseAgeMs: HOUR_MS,
+    }),
+  ).toMatchObject({
     sessions: 0,
   });
-  expect(await loseExpiredSessions(bench.db.control, SERVER_ID, 10, { graceMs: 1000, leaseMs: 1000 })).toEqual({
+  expect(
+    await loseExpiredSessions(bench.db.control, SERVER_ID, 10, {
+      graceMs: 1000,
+      leaseMs: 1000,
+      maxPulseAgeMs: HOUR_MS,
+    }),
+  ).toEqual({
     sessions: 1,
     returned: 1,
     held: 0,
@@ -171,7 +184,11 @@ test('a job that loses its worker three times ends as failed, whatever its attem
   for (let loss = 1; loss <= 3; loss++) {
     const sessionId = await openSession(-5000);
     expect(await bench.claim(1, { types: [type], sessionId })).toHaveLength(1);
-    const lost = await loseExpiredSessions(bench.db.control, SERVER_ID, 10, { graceMs: 0, leaseMs: 1000 });
+    const lost = await loseExpiredSessions(bench.db.control, SERVER_ID, 10, {
+      graceMs: 0,
+      leaseMs: 1000,
+      maxPulseAgeMs: HOUR_MS,
+    });
     expect(lost.failed).toEqual(loss === 3 ? [id] : []);
   }
   expect(await bench.row(id)).toMatchObject({ state: 'failed', lost_attempts: 3, error: { code: 'lost' } });
@@ -181,7 +198,7 @@ test('an attempt that was lost does not count against the attempts of a job', as
   const type = `unlucky-${newId()}`;
   const [id] = (await bench.add({ type, maxAttempts: 1 })) as [string];
   await bench.claim(1, { types: [type], sessionId: await openSession(-5000) });
-  await loseExpiredSessions(bench.db.control, SERVER_ID, 10, { graceMs: 0, leaseMs: 1000 });
+  await loseExpiredSessions(bench.db.control, SERVER_ID, 10, { graceMs: 0, leaseMs: 1000, maxPulseAgeMs: HOUR_MS });
   const [job] = (await bench.claim(1, { types: [type] })) as [ClaimedJob];
   await failJobs(bench.db.control, SERVER_ID, [{ ...job, runMs: 1, error, retryInMs: 0 }]);
   expect((await bench.row(id)).state).toBe('failed');
@@ -193,7 +210,11 @@ test('J5 a job that is to be held becomes unknown, and its worker’s late outco
   await bench.add({ type, onLost: 'hold' });
   const [job] = (await bench.claim(1, { types: [type], sessionId })) as [ClaimedJob];
   expect(JSON.parse(job.assignment).onLost).toBe('hold');
-  const lost = await loseExpiredSessions(bench.db.control, SERVER_ID, 10, { graceMs: 0, leaseMs: 1000 });
+  const lost = await loseExpiredSessions(bench.db.control, SERVER_ID, 10, {
+    graceMs: 0,
+    leaseMs: 1000,
+    maxPulseAgeMs: HOUR_MS,
+  });
   expect(lost).toMatchObject({ returned: 0, held: 1, failed: [] });
   expect(await bench.row(job.id)).toMatchObject({ state: 'unknown', session_id: sessionId });
   expect(await bench.claim(1, { types: [type] })).toEqual([]);
@@ -206,7 +227,7 @@ test('J5 a held job that its worker hands back unstarted is no longer in doubt',
   const type = `handed-back-${newId()}`;
   await bench.add({ type, onLost: 'hold' });
   const [job] = (await bench.claim(1, { types: [type], sessionId })) as [ClaimedJob];
-  await loseExpiredSessions(bench.db.control, SERVER_ID, 10, { graceMs: 0, leaseMs: 1000 });
+  await loseExpiredSessions(bench.db.control, SERVER_ID, 10, { graceMs: 0, leaseMs: 1000, maxPulseAgeMs: HOUR_MS });
   expect(await releaseJobs(bench.db.control, [job])).toEqual([job.id]);
   expect(await bench.row(job.id)).toMatchObject({ state: 'ready', attempt: 0, session_id: null });
 });
@@ -242,13 +263,28 @@ test('after the pulse of the cluster stood still, nobody is given up until a lea
   await bench.claim(1, { types: [type], sessionId: await openSession(-60_000) });
   await bench.pool.query(`update drover.beacon set at = now() - interval '1 minute'`);
   expect(await movePulse(bench.db.control, 5000)).toBe(true);
-  expect(await loseExpiredSessions(bench.db.control, SERVER_ID, 10, { graceMs: 0, leaseMs: 30_000 })).toMatchObject({
+  expect(
+    await loseExpiredSessions(bench.db.control, SERVER_ID, 10, { graceMs: 0, leaseMs: 30_000, maxPulseAgeMs: HOUR_MS }),
+  ).toMatchObject({
     sessions: 0,
   });
   await bench.pool.query(`update drover.beacon set gap_ended_at = now() - interval '31 seconds'`);
-  expect(await loseExpiredSessions(bench.db.control, SERVER_ID, 10, { graceMs: 0, leaseMs: 30_000 })).toMatchObject({
+  expect(
+    await loseExpiredSessions(bench.db.control, SERVER_ID, 10, { graceMs: 0, leaseMs: 30_000, maxPulseAgeMs: HOUR_MS }),
+  ).toMatchObject({
     sessions: 1,
   });
+});
+
+test('while the pulse of the cluster stands still, nobody is given up', async () => {
+  await openSession(-60_000);
+  const limits = { graceMs: 0, leaseMs: 1000, maxPulseAgeMs: 5000 };
+  await bench.pool.query(
+    `update drover.beacon set at = now() - interval '6 seconds', gap_ended_at = now() - interval '1 hour'`,
+  );
+  expect(await loseExpiredSessions(bench.db.control, SERVER_ID, 10, limits)).toMatchObject({ sessions: 0 });
+  await bench.pool.query('update drover.beacon set at = now()');
+  expect(await loseExpiredSessions(bench.db.control, SERVER_ID, 10, limits)).toMatchObject({ sessions: 1 });
 });
 
 test('a steady pulse is no gap; a clock set back or another timeline is one', async () => {
