@@ -74,10 +74,12 @@ describe('docs/reference/errors.md', () => {
       'packages/sdk/src/worker/outcome.ts',
       'packages/sdk/src/worker/slots.ts',
       'packages/sdk/src/worker/reporter.ts',
+      'packages/sdk/src/worker/isolation/process-error.ts',
       'packages/server/src/dispatch/limit-outcome.ts',
       'packages/server/src/dispatch/outcomes.ts',
       'packages/server/src/lifecycle/expire.ts',
       'packages/server/src/lifecycle/lose.ts',
+      'packages/server/src/lifecycle/settle.ts',
       'packages/server/src/lifecycle/check-new-jobs.ts',
     ].map(readPage);
     const codes = named(section(page, '## Errors of a job'));
@@ -116,7 +118,7 @@ describe('docs/reference/job-states.md', () => {
     const drawn = Array.from(diagram.matchAll(/(\S+) --> (\S+): (\S+)/g), ([, from, to, verb]) =>
       [from === '[*]' ? 'new' : from, to, verb].join(' '),
     );
-    const reserved = ['blocked', 'unknown'];
+    const reserved = ['blocked'];
     const known = (Object.keys(MOVES) as JobVerb[]).flatMap((verb) =>
       MOVES[verb].from.flatMap((from) => MOVES[verb].to.map((to) => [from, to, verb] as const)),
     );
