@@ -31,7 +31,10 @@ set session_id = $1
 from json_to_recordset($4) as g(id uuid, fence int), previous p
 where j.id = g.id and j.fence = g.fence and j.session_id = p.id and j.state in ('running', 'unknown')`;
 
-/** With those that were given up as lost: what this very process does not name, it has never had. */
+/**
+ * Unknown ones only by name: one that it does not name may have died with an earlier process of this folder, whose
+ * journal has told of it, and must not be taken for one that never reached its worker.
+ */
 const held = sql('session_held')`
 select id::text as id, fence
 from drover.job
@@ -39,7 +42,7 @@ where session_id = $1 and state = 'running'
 union all
 select id::text, fence
 from drover.job
-where state = 'unknown' and session_id = $1`;
+where id = any($2::uuid[]) and session_id = $1 and state = 'unknown'`;
 
 const renew = sql('session_renew')`
 update drover.session s
@@ -83,7 +86,7 @@ export async function openSession(db: Runner, serverId: string, hello: Hello, le
     await db.run(inherit, [sessionId, previousSessions, host, JSON.stringify(holds)]);
   }
   // in a statement of its own: what was granted or lost until the take-over must be seen
-  const grants = await db.run<Grant>(held, [sessionId]);
+  const grants = await db.run<Grant>(held, [sessionId, holds.map((grant) => grant.id)]);
   return { held: grants, paused: row?.paused ?? false };
 }
 
