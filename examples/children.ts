@@ -13,6 +13,7 @@ const album = defineJob({
 
 const client = createClient();
 const worker = createWorker({
+  selfDestruct: true,
   handlers: [
     handle(resize, async ({ payload }) => `${payload.file} at ${payload.width}`),
     handle(album, async ({ payload, enqueue, attempt }) => {

@@ -10,6 +10,7 @@ const greet = defineJob({
 });
 
 const worker = createWorker({
+  selfDestruct: true,
   handlers: [handle(greet, async ({ payload }) => ({ greeting: `Hello, ${payload.name}` }))],
 });
 await worker.start();

@@ -11,6 +11,7 @@ const fetchReport = defineJob<{ account: string }, string>({
 
 let isSnoozed = false;
 const worker = createWorker({
+  selfDestruct: true,
   handlers: [
     handle(fetchReport, async ({ payload, attempt, log }) => {
       if (payload.account === 'closed') throw new PermanentError('the account is closed');

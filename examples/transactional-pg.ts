@@ -22,7 +22,10 @@ async function placeOrder(order: string, outcome: 'commit' | 'rollback'): Promis
   }
 }
 
-const worker = createWorker({ handlers: [handle(confirm, async ({ payload }) => `confirmed ${payload.order}`)] });
+const worker = createWorker({
+  selfDestruct: true,
+  handlers: [handle(confirm, async ({ payload }) => `confirmed ${payload.order}`)],
+});
 await worker.start();
 const client = createClient();
 

@@ -26,7 +26,10 @@ async function placeOrder(order: string, outcome: 'commit' | 'rollback'): Promis
   return id;
 }
 
-const worker = createWorker({ handlers: [handle(confirm, async ({ payload }) => `confirmed ${payload.order}`)] });
+const worker = createWorker({
+  selfDestruct: true,
+  handlers: [handle(confirm, async ({ payload }) => `confirmed ${payload.order}`)],
+});
 await worker.start();
 const client = createClient();
 

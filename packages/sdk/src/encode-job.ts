@@ -42,6 +42,7 @@ const OPTION_NAMES = [
   'expiresAt',
   'tags',
   'retention',
+  'onLost',
 ] as const;
 
 /** A definition, or the bare name of a type that is defined elsewhere. */

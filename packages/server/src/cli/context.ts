@@ -30,7 +30,8 @@ export function addSettingFlags(command: CliCommand, kind: Command): CliCommand 
   for (const key of settingsOf(kind)) {
     const setting = settingOf(key);
     if (setting.flag === false) continue;
-    const isSwitch = typeof setting.default === 'boolean';
+    // one that is on unless told otherwise needs a word to turn it off
+    const isSwitch = setting.default === false;
     command.addOption(new Option(isSwitch ? flagName(key) : `${flagName(key)} <value>`, describe(key)));
   }
   return command;

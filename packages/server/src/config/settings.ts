@@ -11,6 +11,7 @@ import {
   address,
   boolean,
   bytes,
+  databaseAddress,
   duration,
   integer,
   listOf,
@@ -62,7 +63,7 @@ export const SETTINGS = {
     commands: servers,
   },
   databaseUrl: {
-    kind: address('postgres:', 'postgresql:'),
+    kind: databaseAddress(),
     description: 'The PostgreSQL to use. Without it an embedded one runs in `dataDir`.',
     commands: databases,
     secret: true,

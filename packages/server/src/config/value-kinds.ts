@@ -2,8 +2,10 @@
  * The kinds of values a setting can have. Each takes the text of an environment variable or flag as well
  * as the plain value of a file, and says in words what it expects.
  */
+
 import { MAX_DURATION_MS, nameSchema, parseDuration, ROLES, type Role } from '@drover/protocol';
 import type { z } from 'zod';
+import { splitHosts } from '../db/split-hosts.js';
 import type { ConfiguredToken } from './server-config.js';
 
 /** `parse` yields undefined for what does not fit. */
@@ -77,6 +79,12 @@ export function oneOf<Option extends string>(options: readonly Option[]): ValueK
 export function address(...protocols: string[]): ValueKind<string> {
   const expected = `an address that starts with ${protocols.map((protocol) => `${protocol}//`).join(' or ')}`;
   return text(expected, (value) => URL.canParse(value) && protocols.includes(new URL(value).protocol));
+}
+
+/** A connection string; several hosts may stand in it, separated by commas. */
+export function databaseAddress(): ValueKind<string> {
+  const { parse, expected } = address('postgres:', 'postgresql:');
+  return text(expected, (value) => splitHosts(value).every((host) => parse(host) !== undefined));
 }
 
 /** A comma-separated text or an array. */

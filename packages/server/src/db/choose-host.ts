@@ -5,6 +5,7 @@
  * past. So a lower timeline, or another cluster (system identifier) than was seen before, is never accepted.
  */
 import pg from 'pg';
+import { splitHosts } from './split-hosts.js';
 
 export type Candidate = { url: string; timeline: number; systemId: string };
 
@@ -16,14 +17,6 @@ select pg_is_in_recovery() as standby,
     else ('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(32)::int
   end as timeline,
   (select system_identifier::text from pg_control_system()) as "systemId"`;
-
-/** The connection strings of the single hosts. */
-export function splitHosts(connectionString: string): string[] {
-  const match = /^([a-z]+:\/\/)((?:[^@/]*@)?)([^/?]*)(.*)$/.exec(connectionString);
-  if (!match) return [connectionString];
-  const [, scheme, credentials, hosts, rest] = match as unknown as [string, string, string, string, string];
-  return hosts.split(',').map((host) => `${scheme}${credentials}${host}${rest}`);
-}
 
 /** The best of those that answered, given what was seen before; pure. */
 export function bestOf(candidates: readonly Candidate[], seen: Candidate | undefined): Candidate | undefined {
@@ -61,4 +54,13 @@ async function probe(url: string): Promise<Candidate | undefined> {
     // not awaited: a host that is cut off would hold us up
     client.end().catch(() => undefined);
   }
+}
+
+/** The connection string of the one host to use for a single piece of work. */
+export async function chooseHost(connectionString: string): Promise<string> {
+  const hosts = splitHosts(connectionString);
+  if (hosts.length === 1) return connectionString;
+  const best = bestOf(await findWritable(hosts), undefined);
+  if (!best) throw new Error(`none of the ${hosts.length} database hosts is writable`);
+  return best.url;
 }

@@ -12,8 +12,9 @@
  * failure makes us choose again, and a change of host throws the old connections away.
  */
 import pg from 'pg';
-import { bestOf, type Candidate, findWritable, splitHosts } from './choose-host.js';
+import { bestOf, type Candidate, findWritable } from './choose-host.js';
 import { DatabaseError, isPassing, toDatabaseError } from './database-error.js';
+import { splitHosts } from './split-hosts.js';
 import type { Statement } from './statement.js';
 
 export type Runner = {
@@ -58,8 +59,11 @@ const READ_SETTINGS = `${SESSION_SETTINGS}; set statement_timeout = ${READ_TIMEO
 /** Texts instead of parsed values: the hot path passes JSON on without reading it. */
 const TEXT_ONLY = { getTypeParser: () => (value: string) => value };
 
-/** What PostgreSQL says, as a mere warning, when a commit is answered without having reached its standby. */
-const NOT_REPLICATED = /synchronous replication/i;
+/**
+ * Where in PostgreSQL the warning comes from that a commit is answered without having reached its standby. Its
+ * text depends on the language of the server, this does not.
+ */
+const NOT_REPLICATED = 'SyncRepWaitForLSN';
 
 type Query = pg.QueryConfig | pg.QueryArrayConfig;
 
@@ -185,8 +189,8 @@ async function executeOn(pool: pg.Pool, query: Query, deadlineMs: number) {
     failure = new DatabaseError('unknown', `no answer within ${deadlineMs} ms`);
     destroySocket(client);
   }, deadlineMs);
-  const onNotice = ({ message }: { message?: string | undefined }) => {
-    if (message && NOT_REPLICATED.test(message)) failure = new DatabaseError('unknown', message);
+  const onNotice = ({ message, routine }: { message?: string | undefined; routine?: string | undefined }) => {
+    if (routine === NOT_REPLICATED) failure = new DatabaseError('unknown', message ?? NOT_REPLICATED);
   };
   // In one packet with the answer may come that the server shuts down: then nobody waits for an answer any more,
   // and an error that nobody hears would end the process.

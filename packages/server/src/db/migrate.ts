@@ -14,6 +14,7 @@ import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import pg from 'pg';
 import type { Logger } from 'pino';
+import { chooseHost } from './choose-host.js';
 
 const MIGRATIONS_DIRECTORY = new URL('../../migrations/', import.meta.url);
 const FILE_PATTERN = /^(\d{4})_[a-z0-9_]+\.sql$/;
@@ -49,7 +50,7 @@ export async function migrate(connectionString: string, options: MigrateOptions 
   const migrations = await loadMigrations(options.directory);
   const wanted = migrations.filter(({ version }) => options.to === undefined || version <= options.to);
   const client = new pg.Client({
-    connectionString,
+    connectionString: await chooseHost(connectionString),
     application_name: 'drover migrate',
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
   });

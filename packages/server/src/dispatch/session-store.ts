@@ -35,6 +35,13 @@ where j.id = g.id and j.fence = g.fence and j.session_id = p.id and j.state in (
  * Unknown ones only by name: one that it does not name may have died with an earlier process of this folder, whose
  * journal has told of it, and must not be taken for one that never reached its worker.
  */
+/** What the journal does not name was never started, and nobody else knows of it. */
+const handBackRest = sql('session_hand_back_rest')`
+update drover.job j
+set state = 'ready', session_id = null, started_at = null, attempt = attempt - 1
+from drover.session s
+where s.id = any($1::uuid[]) and s.id <> $2 and s.host = $3 and j.session_id = s.id and j.state = 'running'`;
+
 const held = sql('session_held')`
 select id::text as id, fence
 from drover.job
@@ -84,6 +91,7 @@ export async function openSession(db: Runner, serverId: string, hello: Hello, le
   const [row] = await db.run<{ paused: boolean }>(open, [...identity, hello.ignorePause ?? false, leaseMs]);
   if (previousSessions?.length) {
     await db.run(inherit, [sessionId, previousSessions, host, JSON.stringify(holds)]);
+    await db.run(handBackRest, [previousSessions, sessionId, host]);
   }
   // in a statement of its own: what was granted or lost until the take-over must be seen
   const grants = await db.run<Grant>(held, [sessionId, holds.map((grant) => grant.id)]);

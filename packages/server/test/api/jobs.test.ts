@@ -45,7 +45,9 @@ async function start(fields: object = {}): Promise<ClaimedJob & { type: string }
      values ($1, 'ann', 'here', 1, 'test', '{}', 1, now() + interval '1 hour')`,
     [sessionId],
   );
-  const [claimed] = await claimJobs(other.control, [{ types: [type], queues: null, slots: [sessionId], ignoresPause: false }]);
+  const [claimed] = await claimJobs(other.control, [
+    { types: [type], queues: null, slots: [sessionId], ignoresPause: false },
+  ]);
   return { ...(claimed as ClaimedJob), type };
 }
 
@@ -113,7 +115,9 @@ describe('one job', () => {
     const job = await start({ maxAttempts: 2 });
     await fail(job, 60_000);
     await post(`${JOBS}/${job.id}/retry`);
-    const [again] = await claimJobs(other.control, [{ types: [job.type], queues: null, slots: [newId()], ignoresPause: false }]);
+    const [again] = await claimJobs(other.control, [
+      { types: [job.type], queues: null, slots: [newId()], ignoresPause: false },
+    ]);
     await succeed(again as ClaimedJob);
     const shown = await get(job.id);
     expect(shown).toMatchObject({ state: 'succeeded', result: { ok: true }, attempt: 2, error: null });

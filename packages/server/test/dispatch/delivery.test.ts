@@ -159,7 +159,9 @@ describe('a connection that ends', () => {
     await first.closed;
     await add({ type });
     // a server that dies between this commit and the delivery
-    const [lost] = await claimJobs(db.control, [{ types: [type], queues: null, slots: [sessionId], ignoresPause: false }]);
+    const [lost] = await claimJobs(db.control, [
+      { types: [type], queues: null, slots: [sessionId], ignoresPause: false },
+    ]);
     expect(await rowOf(type)).toMatchObject({ state: 'running', attempt: 1, fence: 1 });
     const { worker, welcome } = await register(bench.port, { sessionId, types: [type], window: 1 });
     expect(welcome.dropped).toEqual([]);

@@ -53,7 +53,12 @@ describe('before hello', () => {
     ['an unknown kind', '{"kind":"howdy"}', 'invalid_request', /kind/],
     ['an offer', '{"kind":"offer","window":5}', 'invalid_request', /expected hello first, got offer/],
     ['outcomes', '{"kind":"outcomes","items":[]}', 'invalid_request', /expected hello first, got outcomes/],
-    ['a beat', '{"kind":"beat","beat":1,"running":0,"received":0}', 'invalid_request', /expected hello first, got beat/],
+    [
+      'a beat',
+      '{"kind":"beat","beat":1,"running":0,"received":0}',
+      'invalid_request',
+      /expected hello first, got beat/,
+    ],
     ['a bye', '{"kind":"bye"}', 'invalid_request', /expected hello first, got bye/],
   ];
   test.each(texts)('%s is refused', async (_, frame, code, message) => {

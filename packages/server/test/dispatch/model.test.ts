@@ -260,7 +260,11 @@ const lose = (session: number) =>
     const sessionId = SESSIONS[session] as string;
     await pool.query("update drover.session set expires_at = now() - interval '1 hour' where id = $1", [sessionId]);
     const held = jobs.filter((job) => job.session === sessionId);
-    const lost = await loseExpiredSessions(db.control, SERVER_ID, MANY, { graceMs: 0, leaseMs: 0, maxPulseAgeMs: 3_600_000 });
+    const lost = await loseExpiredSessions(db.control, SERVER_ID, MANY, {
+      graceMs: 0,
+      leaseMs: 0,
+      maxPulseAgeMs: 3_600_000,
+    });
     const isOver = (job: ModelJob) => job.lost + 1 >= LOST_LIMIT;
     expect(lost.failed.sort()).toEqual(
       held

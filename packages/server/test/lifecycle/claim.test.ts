@@ -103,7 +103,9 @@ test('a job that two groups could take goes to one of them', async () => {
 test('the slots are filled in their order', async () => {
   await bench.add({}, {}, {});
   const [a, b] = [newId(), newId()];
-  const claimed = await claimJobs(bench.db.control, [{ types: ['work'], queues: null, slots: [a, b, a, b], ignoresPause: false }]);
+  const claimed = await claimJobs(bench.db.control, [
+    { types: ['work'], queues: null, slots: [a, b, a, b], ignoresPause: false },
+  ]);
   expect(claimed.filter((job) => job.sessionId === a)).toHaveLength(2);
   expect(claimed.filter((job) => job.sessionId === b)).toHaveLength(1);
 });

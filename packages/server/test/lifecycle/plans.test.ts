@@ -43,7 +43,9 @@ async function sequentialScans(): Promise<number> {
 test('claim, release, fail, promote and complete of a thousand never read the whole table', async () => {
   const before = await sequentialScans();
   const claim = (count = BATCH) =>
-    claimJobs(bench.db.control, [{ types: ['work', 'other'], queues: null, slots: Array(count).fill(newId()), ignoresPause: false }]);
+    claimJobs(bench.db.control, [
+      { types: ['work', 'other'], queues: null, slots: Array(count).fill(newId()), ignoresPause: false },
+    ]);
 
   const released = await claim();
   expect(released).toHaveLength(BATCH);

@@ -39,7 +39,9 @@ export async function createLifecycleBench(): Promise<LifecycleBench> {
       return ids;
     },
     async claim(count = 1, { types = ['work'], queues, sessionId = newId() } = {}) {
-      return claimJobs(db.control, [{ types, queues: queues ?? null, slots: Array(count).fill(sessionId), ignoresPause: false }]);
+      return claimJobs(db.control, [
+        { types, queues: queues ?? null, slots: Array(count).fill(sessionId), ignoresPause: false },
+      ]);
     },
     async running(job = {}) {
       const type = `only-${newId()}`;

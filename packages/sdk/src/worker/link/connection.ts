@@ -100,6 +100,8 @@ export class Connection {
     let failures = 0;
     while (!this.#stopped.signal.aborted) {
       const url = this.#servers.next(this.#avoid);
+      // once: if the others cannot be reached, the one that was left is better than none
+      this.#avoid = undefined;
       const end = await this.#connect(url);
       if (this.#stopped.signal.aborted) return;
       failures = end.stoodMs > GOOD_AFTER_MS ? 0 : failures + 1;
@@ -119,7 +121,6 @@ export class Connection {
       message: this.#events.message,
       welcome: (message) => {
         isWelcomed = true;
-        this.#avoid = undefined;
         this.#events.welcome(message, url);
       },
     });

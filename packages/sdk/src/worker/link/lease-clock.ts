@@ -6,15 +6,18 @@
  * worker believes that its lease is over no later than the database does. A clock can only make it stop sooner.
  *
  *   sent ───────────── trusted ───── doubtful ───── stopping ── over │ lease
- *   0                             half of the lease      └ margin ───┘
+ *   0                             three quarters of it    └ margin ───┘
  */
 import { uptime } from 'node:os';
 
 /** `trusted`: work. `doubtful`: start nothing. `stopping`: stop what others may start next. `over`: it is theirs. */
 export type LeasePhase = 'trusted' | 'doubtful' | 'stopping' | 'over';
 
-/** A lease is at least three beats, so by this share of it one beat or more went without an answer. */
-const DOUBTFUL_SHARE = 0.5;
+/**
+ * A lease is at least three beats. A beat is answered within one beat, so an undisturbed lease gets up to two
+ * beats old; past this share of it an answer is missing.
+ */
+const DOUBTFUL_SHARE = 0.75;
 /** Before the end of the lease, for handlers to stop: this share of it, and never less than the minimum. */
 const MARGIN_SHARE = 0.1;
 const MIN_MARGIN_MS = 100;
