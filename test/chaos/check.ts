@@ -79,8 +79,8 @@ function checkJob(
   const about = () =>
     `${job.id} (${job.type}, ${job.state}, attempt ${job.attempt}, lost ${job.lost}, fence ${job.fence}, session ${job.ending ?? 'of the past'}): ${tell(runs)}`;
   const ended = FINISHED.includes(job.state);
-  // a successor that found it in the journal of a dead process may hold it now, and have left itself
-  const isAbandoned = job.ending === 'dead' || (runs.length > 0 && runs.at(-1)?.end === undefined);
+  // its process died before the end was durable; the successor that told of it may have left since
+  const isAbandoned = job.ending === 'dead' || runs.at(-1)?.instance.ending === 'SIGKILL';
   const held = job.state === 'unknown' && job.hold && isAbandoned;
   of('L1', 'every job has ended, or is unknown with a lost worker').check(ended || held, about);
   of('S4a', 'attempts keep to their limits').check(

@@ -36,6 +36,8 @@ export type Dispatcher = {
   deliver(session: Session, jobs: GrantedJob[]): void;
   /** What this session holds according to the database is not certain; compare before giving it more. */
   doubt(session: Session): void;
+  /** Compares all sessions with the database, between two claims. Gives how many grants nobody knew of. */
+  compareAll(): Promise<number>;
 };
 
 /** Jobs claimed for one group in one statement: more gain nothing, and the statement stays short. */
@@ -54,6 +56,8 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
   const { db, logger, pollMs } = deps;
   const sessions = new Map<string, Session>();
   const doubtful = new Set<Session>();
+  /** Who waits for a comparison of all sessions. */
+  let comparisons: ((released: number) => void)[] = [];
   /** Groups whose lanes were empty when last looked at. */
   const drained = new Set<string>();
   let turn: Promise<void> | undefined;
@@ -142,10 +146,24 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
     );
   }
 
+  /**
+   * Only here, where no claim of ours is under way: the grants of one that is are in the database before their
+   * answer has come to us. How old a grant is proves nothing, since an answer may take any time.
+   */
   async function settleDoubts(): Promise<void> {
-    for (const session of doubtful) {
-      if (!session.closed) await releaseUnknownGrants(db, [session], 0);
-      doubtful.delete(session);
+    const waiting = comparisons;
+    comparisons = [];
+    const concerned = waiting.length > 0 ? [...sessions.values()] : [...doubtful];
+    for (const session of concerned) doubtful.delete(session);
+    let released = 0;
+    try {
+      const open = concerned.filter((session) => !session.closed);
+      if (open.length > 0) released = await releaseUnknownGrants(db, open);
+    } catch (error) {
+      for (const session of concerned) doubtful.add(session);
+      throw error;
+    } finally {
+      for (const done of waiting) done(released);
     }
   }
 
@@ -161,6 +179,7 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
       stopped = true;
       clearInterval(poll);
       await turn;
+      for (const done of comparisons.splice(0)) done(0);
     },
     add(session) {
       sessions.set(session.id, session);
@@ -197,6 +216,13 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
     doubt(session) {
       doubtful.add(session);
       schedule();
+    },
+    compareAll() {
+      if (stopped) return Promise.resolve(0);
+      return new Promise((resolve) => {
+        comparisons.push(resolve);
+        schedule();
+      });
     },
   };
 

@@ -1,7 +1,8 @@
 /**
  * What the database says a session holds, against what its worker knows of: a running job that its worker
- * has never been sent is released, and no attempt is used up (D9, D10). Safe at any time: what was sent is
- * in `grants` before it is sent and stays there until its outcome is durable.
+ * has never been sent is released, and no attempt is used up (D9, D10). Safe as long as no claim for these
+ * sessions is under way: what was sent is in `grants` before it is sent and stays there until its outcome is
+ * durable, what is just being inserted is in `arriving`, but nobody knows what a claim grants before its answer.
  */
 import type { Grant } from '@drover/protocol';
 import type { Runner } from '../db/database.js';
@@ -12,19 +13,14 @@ import type { Session } from './session.js';
 const heldBy = sql('held_by')`
 select session_id::text as "sessionId", id::text as id, fence
 from drover.job
-where state = 'running' and session_id = any($1::uuid[])
-  and started_at <= now() - $2::double precision * interval '1 millisecond'`;
+where state = 'running' and session_id = any($1::uuid[])`;
 
 type Held = Grant & { sessionId: string };
 
-/** Releases grants older than `olderThanMs` that the sessions' workers do not know, and gives their number. */
-export async function releaseUnknownGrants(
-  db: Runner,
-  sessions: readonly Session[],
-  olderThanMs: number,
-): Promise<number> {
+/** Releases grants that the sessions' workers do not know, and gives their number. */
+export async function releaseUnknownGrants(db: Runner, sessions: readonly Session[]): Promise<number> {
   const byId = new Map(sessions.map((session) => [session.id, session]));
-  const held = await db.run<Held>(heldBy, [[...byId.keys()], olderThanMs]);
+  const held = await db.run<Held>(heldBy, [[...byId.keys()]]);
   const unknown = held.filter(({ sessionId, id, fence }) => {
     const session = byId.get(sessionId);
     return session && !session.closed && session.grants.get(id) !== fence && !session.arriving.has(id);

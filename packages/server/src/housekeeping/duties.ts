@@ -9,7 +9,6 @@ import type { Dispatcher } from '../dispatch/dispatcher.js';
 import { createLeases } from '../dispatch/leases.js';
 import type { Pauses } from '../dispatch/pauses.js';
 import { askSurplusToMove } from '../dispatch/rebalance.js';
-import { releaseUnknownGrants } from '../dispatch/reconcile.js';
 import { failpoint } from '../failpoint.js';
 import { cancelReturnedJobs } from '../lifecycle/cancel.js';
 import { expireJobs } from '../lifecycle/expire.js';
@@ -89,7 +88,7 @@ export function createDuties(deps: DutiesDeps): Duties {
     if (lost.sessions > 0) logger.warn(lost, 'workers were lost');
     if (lost.returned > 0) dispatcher.wake();
     deps.onFinished(lost.failed);
-    const unknown = await releaseUnknownGrants(control, [...dispatcher.sessions.values()], 2 * beatMs);
+    const unknown = await dispatcher.compareAll();
     if (unknown > 0) dispatcher.wake();
     await countRepairs(control, logger, 'unknown_to_worker', unknown);
   }
