@@ -20,7 +20,11 @@ export const FAILPOINTS = [
 ] as const;
 export type Failpoint = (typeof FAILPOINTS)[number];
 
-export function failpoint(place: Failpoint): void {
+/** Those of a schedule. */
+export const SCHEDULE_FAILPOINTS = ['fire.before', 'fire.committed'] as const;
+type ScheduleFailpoint = (typeof SCHEDULE_FAILPOINTS)[number];
+
+export function failpoint(place: Failpoint | ScheduleFailpoint): void {
   if (left === 0 || place !== name) return;
   left -= 1;
   if (left === 0) process.kill(process.pid, action === 'stop' ? 'SIGSTOP' : 'SIGKILL');
