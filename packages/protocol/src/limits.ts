@@ -33,6 +33,24 @@ export const LIMITS = {
   /** Earlier sessions a worker may name in its hello. */
   previousSessions: 100,
   pageSize: 1000,
+  /** Characters of a cron pattern. */
+  cronLength: 256,
+  /** Specs of one schedule, moments in one spec, calendars it may name. */
+  scheduleSpecs: 20,
+  scheduleTimes: 1000,
+  scheduleCalendars: 10,
+  /** Days in one calendar, or excluded by one schedule. */
+  calendarDates: 2000,
+  shortestIntervalMs: 1000,
+  /** The largest `maxOccurrences`. */
+  scheduleOccurrences: 1_000_000_000,
+  /** Bytes of the payload that a schedule gives its jobs, as JSON text. */
+  schedulePayloadBytes: 64 * 1024,
+  /** The largest `pauseAfterFailures`. */
+  pauseAfterFailures: 20,
+  /** Occurrences in one preview, and in the range of one backfill. */
+  previewOccurrences: 100,
+  backfillOccurrences: 10_000,
   /** Longest `?wait=` of a result. */
   resultWaitMs: 120_000,
 } as const;

@@ -1,0 +1,335 @@
+/**
+ * A schedule as users give it (`NewSchedule`) and as the API shows it (`Schedule`), with what became of each of
+ * its occurrences. The schemas are the source of the types; how times are found is the server's affair.
+ *
+ * Words: a *spec* gives times (a cron pattern, an interval, a list of moments); an *occurrence* is one such time of
+ * a schedule, its *nominal* time is what the spec says, its *due* time adds spread and jitter.
+ */
+import { z } from 'zod';
+import { durationSchema } from './duration.js';
+import { idSchema, jobDefaultsShape, jobStateSchema, nameSchema, timeSchema } from './job.js';
+import { LIMITS } from './limits.js';
+
+const DAY_MS = 86_400_000;
+
+/** An IANA time zone. Offsets such as `+02:00` are refused: they know nothing of summer time. */
+export const timeZoneSchema = z
+  .string()
+  .max(64)
+  .refine(isTimeZone, 'expected an IANA time zone such as "Europe/Berlin" or "UTC"');
+
+/** A day of the calendar. */
+export const dateSchema = z.iso.date({ error: 'expected a date such as "2030-12-25"' });
+
+const specFields = {
+  /** Five fields, or six with seconds first; `@daily` and friends. */
+  cron: z.string().min(1).max(LIMITS.cronLength).optional(),
+  /** Every so often, counted from `anchor`. */
+  every: durationSchema.optional(),
+  /** Where the counting of `every` begins; 1970-01-01T00:00:00Z unless given. */
+  anchor: timeSchema.optional(),
+  /** Given moments. */
+  at: z.union([timeSchema, z.array(timeSchema).min(1).max(LIMITS.scheduleTimes)]).optional(),
+};
+
+type SpecFields = {
+  cron?: string | undefined;
+  every?: number | undefined;
+  anchor?: string | undefined;
+  at?: string | string[] | undefined;
+};
+
+export type ScheduleSpec =
+  | { kind: 'cron'; cron: string }
+  | { kind: 'interval'; every: number; anchor: string }
+  | { kind: 'times'; at: string[] };
+
+const EPOCH = '1970-01-01T00:00:00.000Z';
+
+export const scheduleSpecSchema = z.strictObject(specFields).transform((fields, context): ScheduleSpec => {
+  const spec = toSpec(fields);
+  if (typeof spec !== 'string') return spec;
+  context.issues.push({ code: 'custom', message: spec, input: fields });
+  return z.NEVER;
+});
+
+/** What a job of the schedule is: its type, payload and options. */
+export const scheduledJobSchema = z.strictObject({
+  type: nameSchema,
+  payload: z.unknown().optional(),
+  ...jobDefaultsShape,
+  /** How long after its firing the job may still start or run. */
+  expiresIn: durationSchema.optional(),
+});
+export type ScheduledJob = z.output<typeof scheduledJobSchema>;
+
+/** When a time does not exist (clocks go forward), and when it comes twice (clocks go back). */
+export const GAP_POLICIES = ['skip', 'shift-forward', 'before'] as const;
+export const REPEAT_POLICIES = ['first', 'last', 'both'] as const;
+export const CATCH_UP_POLICIES = ['none', 'last', 'all'] as const;
+export const OVERLAP_POLICIES = ['allow', 'skip', 'queue-one', 'cancel-previous'] as const;
+export type GapPolicy = (typeof GAP_POLICIES)[number];
+export type RepeatPolicy = (typeof REPEAT_POLICIES)[number];
+export type CatchUpPolicy = (typeof CATCH_UP_POLICIES)[number];
+export type OverlapPolicy = (typeof OVERLAP_POLICIES)[number];
+
+const timingShape = {
+  /** One spec may stand here without the list. */
+  ...specFields,
+  specs: z.array(scheduleSpecSchema).min(1).max(LIMITS.scheduleSpecs).optional(),
+  timeZone: timeZoneSchema.default('UTC'),
+  gap: z.enum(GAP_POLICIES).default('shift-forward'),
+  /** Default: `both` for cron patterns of every hour, `first` for others. */
+  repeat: z.enum(REPEAT_POLICIES).optional(),
+  /** Days without occurrences, in the schedule's time zone. */
+  exclude: z
+    .strictObject({
+      dates: z.array(dateSchema).max(LIMITS.calendarDates).optional(),
+      calendars: z.array(nameSchema).max(LIMITS.scheduleCalendars).optional(),
+    })
+    .optional(),
+  /** No occurrence before `start` or after `end`. */
+  start: timeSchema.optional(),
+  end: timeSchema.optional(),
+  /** A constant delay between nothing and this, made from the schedule's name. */
+  spread: upToADay().optional(),
+  /** A delay between nothing and this, made from the schedule's name and the nominal time. */
+  jitter: upToADay().optional(),
+};
+
+const newScheduleShape = {
+  description: z.string().max(LIMITS.noteLength).optional(),
+  /** Those who keep their schedules in code give all of them the same group: see `sync` of the SDK. */
+  group: nameSchema.optional(),
+  ...timingShape,
+  /** The schedule ends when it has made so many jobs. */
+  maxOccurrences: z.int().min(1).max(LIMITS.scheduleOccurrences).optional(),
+  /** What becomes of occurrences that nobody could fire in time. */
+  catchUp: z.enum(CATCH_UP_POLICIES).default('last'),
+  /** Occurrences older than this are not caught up on. */
+  catchUpWindow: durationSchema.default(DAY_MS),
+  /** What becomes of an occurrence while the job of the one before is unfinished. */
+  overlap: z.enum(OVERLAP_POLICIES).default('allow'),
+  /** The schedule pauses itself when so many of its jobs in a row have failed. */
+  pauseAfterFailures: z.int().min(1).max(LIMITS.pauseAfterFailures).optional(),
+};
+
+export const newScheduleSchema = z
+  .strictObject({ ...newScheduleShape, job: scheduledJobSchema })
+  .transform(withSpecs)
+  .superRefine(checkTimes);
+
+/** As a client sends it. */
+export type NewScheduleInput = z.input<typeof newScheduleSchema>;
+/** Parsed: one list of specs, durations in milliseconds, times in UTC, defaults filled in. */
+export type NewSchedule = z.output<typeof newScheduleSchema>;
+/** What decides the times of a schedule. */
+export type ScheduleTiming = Omit<NewSchedule, 'job'>;
+
+export const previewRequestSchema = z
+  .strictObject({
+    ...newScheduleShape,
+    job: scheduledJobSchema.optional(),
+    /** Spread and jitter are made from it. */
+    name: nameSchema.optional(),
+    count: z.int().min(1).max(LIMITS.previewOccurrences).default(10),
+    after: timeSchema.optional(),
+  })
+  .transform(withSpecs)
+  .superRefine(checkTimes);
+export type PreviewRequestInput = z.input<typeof previewRequestSchema>;
+
+export const SCHEDULE_STATES = ['active', 'paused', 'ended'] as const;
+export type ScheduleState = (typeof SCHEDULE_STATES)[number];
+
+export const scheduleSchema = z.object({
+  name: z.string(),
+  description: z.string().nullable(),
+  group: z.string().nullable(),
+  /** `ended`: no occurrence will ever come. */
+  state: z.enum(SCHEDULE_STATES),
+  /** The specs in words. */
+  text: z.string(),
+  specs: z.array(
+    z.union([
+      z.object({ cron: z.string() }),
+      z.object({ every: z.int(), anchor: z.string() }),
+      z.object({ at: z.array(z.string()) }),
+    ]),
+  ),
+  timeZone: z.string(),
+  gap: z.enum(GAP_POLICIES),
+  repeat: z.enum(REPEAT_POLICIES).nullable(),
+  exclude: z.object({ dates: z.array(z.string()), calendars: z.array(z.string()) }),
+  start: z.string().nullable(),
+  end: z.string().nullable(),
+  spread: z.int().nullable(),
+  jitter: z.int().nullable(),
+  maxOccurrences: z.int().nullable(),
+  catchUp: z.enum(CATCH_UP_POLICIES),
+  catchUpWindow: z.int(),
+  overlap: z.enum(OVERLAP_POLICIES),
+  pauseAfterFailures: z.int().nullable(),
+  job: z.record(z.string(), z.unknown()),
+  /** The nominal and the due time of the next occurrence; null while paused and after the end. */
+  nextAt: z.string().nullable(),
+  nextDueAt: z.string().nullable(),
+  /** The nominal time of an occurrence that waits for the job before it. */
+  waitingAt: z.string().nullable(),
+  lastFiredAt: z.string().nullable(),
+  lastJobId: z.string().nullable(),
+  /** How many occurrences made a job, and how many did not. */
+  fired: z.int(),
+  skipped: z.int(),
+  pause: z.object({ note: z.string().nullable(), pausedBy: z.string(), pausedAt: z.string() }).nullable(),
+  /** Grows with every change of the definition. */
+  version: z.int(),
+  createdAt: z.string(),
+  updatedAt: z.string(),
+});
+export type Schedule = z.infer<typeof scheduleSchema>;
+
+export const OCCURRENCE_STATES = ['fired', 'waiting', 'skipped'] as const;
+export type OccurrenceState = (typeof OCCURRENCE_STATES)[number];
+export const OCCURRENCE_KINDS = ['scheduled', 'triggered', 'backfilled'] as const;
+export type OccurrenceKind = (typeof OCCURRENCE_KINDS)[number];
+
+/** Why an occurrence made no job. */
+export const SKIP_REASONS = {
+  missed: 'nobody could fire it in time, and the catch-up policy or its window leaves it out',
+  overlap: 'the job of an earlier occurrence was unfinished',
+  replaced: 'a later occurrence came before it could start',
+  failures: 'the schedule paused itself after failures in a row',
+  changed: 'it waited for the job before it when the schedule was changed, paused or deleted',
+} as const;
+export type SkipReason = keyof typeof SKIP_REASONS;
+
+export const occurrenceSchema = z.object({
+  nominalAt: z.string(),
+  dueAt: z.string(),
+  kind: z.enum(OCCURRENCE_KINDS),
+  state: z.enum(OCCURRENCE_STATES),
+  reason: z.enum(Object.keys(SKIP_REASONS) as [SkipReason, ...SkipReason[]]).nullable(),
+  /** When it was fired or skipped. */
+  decidedAt: z.string(),
+  /** From the due time to the firing. */
+  latenessMs: z.number().nullable(),
+  jobId: z.string().nullable(),
+  /** Null also when the job has been pruned. */
+  jobState: jobStateSchema.nullable(),
+});
+export type Occurrence = z.infer<typeof occurrenceSchema>;
+
+export const previewSchema = z.object({
+  text: z.string(),
+  timeZone: z.string(),
+  gap: z.enum(GAP_POLICIES),
+  /** One for each spec, with its default filled in. */
+  repeat: z.array(z.enum(REPEAT_POLICIES)),
+  occurrences: z.array(
+    z.object({
+      at: z.string(),
+      /** In the schedule's time zone, with its offset. */
+      local: z.string(),
+      dueAt: z.string(),
+      /** What the change of clocks did to it. */
+      note: z.string().nullable(),
+    }),
+  ),
+});
+export type Preview = z.infer<typeof previewSchema>;
+
+export const newCalendarSchema = z.strictObject({
+  description: z.string().max(LIMITS.noteLength).optional(),
+  dates: z.array(dateSchema).max(LIMITS.calendarDates),
+});
+export type NewCalendarInput = z.input<typeof newCalendarSchema>;
+
+export const calendarSchema = z.object({
+  name: z.string(),
+  description: z.string().nullable(),
+  dates: z.array(z.string()),
+  updatedAt: z.string(),
+});
+export type Calendar = z.infer<typeof calendarSchema>;
+
+export const triggerSchema = z
+  .strictObject({
+    /** Of the job: repeating the call with the same id is the same job. */
+    id: idSchema.optional(),
+  })
+  .optional();
+
+export const backfillSchema = z.strictObject({
+  from: timeSchema,
+  to: timeSchema,
+  /** Only count. */
+  dryRun: z.boolean().default(false),
+});
+export type BackfillInput = z.input<typeof backfillSchema>;
+
+export const backfilledSchema = z.object({
+  /** In the range, both ends included. */
+  occurrences: z.int(),
+  /** Of these, how many had a job already. */
+  already: z.int(),
+  /** How many got a job, or would get one. */
+  fired: z.int(),
+  dryRun: z.boolean(),
+});
+export type Backfilled = z.infer<typeof backfilledSchema>;
+
+/** A spec as it is written, from how it is kept. */
+export function writtenSpec(spec: ScheduleSpec): Schedule['specs'][number] {
+  if (spec.kind === 'cron') return { cron: spec.cron };
+  if (spec.kind === 'interval') return { every: spec.every, anchor: spec.anchor };
+  return { at: spec.at };
+}
+
+/** The spec of these fields, or what is wrong with them. */
+function toSpec({ cron, every, anchor, at }: SpecFields): ScheduleSpec | string {
+  const given = [cron, every, at].filter((field) => field !== undefined).length;
+  if (given !== 1) return 'expected exactly one of cron, every and at';
+  if (anchor !== undefined && every === undefined) return 'expected an anchor only together with every';
+  if (cron !== undefined) return { kind: 'cron', cron: cron.trim() };
+  if (at !== undefined) return { kind: 'times', at: [...new Set([at].flat())].sort() };
+  if ((every as number) < LIMITS.shortestIntervalMs) return 'expected an interval of at least one second';
+  return { kind: 'interval', every: every as number, anchor: anchor ?? EPOCH };
+}
+
+function withSpecs<Fields extends SpecFields & { specs?: ScheduleSpec[] | undefined }>(
+  { cron, every, anchor, at, specs, ...rest }: Fields,
+  context: z.core.$RefinementCtx,
+): Omit<Fields, keyof SpecFields | 'specs'> & { specs: ScheduleSpec[] } {
+  const alone = [cron, every, anchor, at].some((field) => field !== undefined);
+  const spec = alone ? toSpec({ cron, every, anchor, at }) : undefined;
+  if (typeof spec === 'string' || alone === (specs !== undefined)) {
+    const message = typeof spec === 'string' ? spec : 'expected one of cron, every, at and specs';
+    context.issues.push({ code: 'custom', message, input: undefined, path: ['specs'] });
+    return z.NEVER;
+  }
+  return { ...rest, specs: specs ?? [spec as ScheduleSpec] };
+}
+
+function checkTimes(
+  timing: { start?: string | undefined; end?: string | undefined },
+  context: z.core.$RefinementCtx,
+): void {
+  if (timing.start === undefined || timing.end === undefined || timing.start <= timing.end) return;
+  context.issues.push({ code: 'custom', message: 'expected an end after the start', input: timing.end, path: ['end'] });
+}
+
+function upToADay() {
+  return durationSchema.refine((ms) => ms <= DAY_MS, 'expected at most one day');
+}
+
+function isTimeZone(name: string): boolean {
+  if (!/^[A-Za-z][A-Za-z0-9_+/-]*$/.test(name)) return false;
+  try {
+    new Intl.DateTimeFormat('en-US', { timeZone: name });
+    return true;
+  } catch {
+    // a RangeError is how Intl says that it knows no such zone
+    return false;
+  }
+}

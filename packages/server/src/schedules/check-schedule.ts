@@ -1,0 +1,44 @@
+/** What a new schedule must keep to beyond its schema: patterns that can be read, times that come, a payload that fits. */
+import { DroverError, LIMITS, type NewSchedule, type ScheduleTiming } from '@drover/protocol';
+import { CronError, parseCron } from './cron.js';
+import { nextMatch } from './cron-match.js';
+import { occurrencesOf } from './next-run.js';
+
+export function checkTiming(timing: ScheduleTiming, calendarDates: readonly string[]): void {
+  timing.specs.forEach((spec, index) => {
+    if (spec.kind === 'cron') checkPattern(spec.cron, `specs[${index}].cron`);
+  });
+  const first = occurrencesOf({ timing, calendarDates }).after(0);
+  if (first === undefined)
+    throw invalid('specs', 'expected a schedule with at least one occurrence; this one has none');
+}
+
+/** The payload as it is kept, as text. */
+export function checkedPayload(job: NewSchedule['job']): string {
+  const text = JSON.stringify(job.payload ?? null);
+  const bytes = Buffer.byteLength(text);
+  if (bytes <= LIMITS.schedulePayloadBytes) return text;
+  const message = `job.payload: expected at most ${LIMITS.schedulePayloadBytes} bytes of JSON, got ${bytes}`;
+  throw new DroverError('payload_too_large', message, {
+    field: 'job.payload',
+    limit: LIMITS.schedulePayloadBytes,
+    bytes,
+  });
+}
+
+function checkPattern(pattern: string, field: string): void {
+  try {
+    // a pattern without a time in one cycle of the calendar never has one
+    if (nextMatch(parseCron(pattern), 0) !== undefined) return;
+  } catch (error) {
+    if (error instanceof CronError) throw invalid(field, error.message, pattern);
+    throw error;
+  }
+  throw invalid(field, 'expected a date that exists; this one never comes', pattern);
+}
+
+function invalid(field: string, message: string, value?: string): DroverError {
+  const shown = value === undefined ? undefined : JSON.stringify(value);
+  const sentence = shown === undefined ? `${field}: ${message}` : `${field}: ${message}, got ${shown}`;
+  return new DroverError('invalid_request', sentence, { issues: [{ field, message, ...(shown && { value: shown }) }] });
+}

@@ -1,0 +1,169 @@
+/**
+ * The occurrences of a schedule, pure: what comes after a moment depends on nothing but the definition and the rules
+ * of its time zone.
+ *
+ * How a wall-clock time becomes a moment. The zone is a row of periods with a constant offset. Inside a period a wall
+ * time is one moment. Where clocks go forward, the wall times between two periods do not exist: `skip` leaves
+ * them out, `shift-forward` counts them with the offset before the change (02:30 becomes 03:30), `before` with the offset
+ * after it (01:30). Where clocks go back, wall times are in both periods: `first`, `last` or `both` of them count.
+ * Two wall times that become the same moment are one occurrence, so an hourly pattern is never doubled by a shift.
+ *
+ * Cost. Each period is asked at most four times for its next match, and periods in which nothing can match are
+ * jumped over; after MAX_STEPS the search gives up, as if nothing came.
+ */
+import type { GapPolicy, RepeatPolicy, ScheduleSpec, ScheduleTiming } from '@drover/protocol';
+import { type Cron, isOfEveryHour, parseCron } from './cron.js';
+import { nextMatch } from './cron-match.js';
+import { offsetAt, type Period, type Zone, zoneOf } from './zone.js';
+
+/** Times by which a schedule can be asked. */
+export type Occurrences = {
+  /** The first nominal time after `ms`, or undefined if none ever comes. */
+  after(ms: number): number | undefined;
+};
+
+/** What decides the times, with the dates of its calendars. */
+export type TimingWithCalendars = {
+  timing: Pick<ScheduleTiming, 'specs' | 'timeZone' | 'gap' | 'repeat' | 'exclude' | 'start' | 'end'>;
+  calendarDates: readonly string[];
+};
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+/** No zone is or was further from UTC than this. */
+const MAX_OFFSET_MS = 16 * HOUR_MS;
+/** Enough to pass every change of clocks in 400 years, and every excluded day there can be. */
+const MAX_STEPS = 20_000;
+/** Nothing is scheduled later than a date can be shown. */
+const LAST_MS = Date.UTC(9999, 0);
+
+export function occurrencesOf({ timing, calendarDates }: TimingWithCalendars): Occurrences {
+  const zone = zoneOf(timing.timeZone);
+  const specs = timing.specs.map((spec) => specTimes(spec, timing, zone));
+  const excluded = new Set([...(timing.exclude?.dates ?? []), ...calendarDates]);
+  const startMs = timing.start === undefined ? Number.NEGATIVE_INFINITY : Date.parse(timing.start);
+  const endMs = timing.end === undefined ? LAST_MS : Math.min(LAST_MS, Date.parse(timing.end));
+
+  function earliest(ms: number): number | undefined {
+    let best: number | undefined;
+    for (const spec of specs) {
+      const next = spec.after(ms);
+      if (next !== undefined && (best === undefined || next < best)) best = next;
+    }
+    return best;
+  }
+
+  return {
+    after(ms) {
+      let from = Math.max(ms, startMs - 1);
+      for (let steps = 0; steps < MAX_STEPS; steps++) {
+        const next = earliest(from);
+        if (next === undefined || next > endMs) return undefined;
+        if (!excluded.has(localDate(zone, next))) return next;
+        // the rest of the excluded day need not be looked at, but for its last moments: clocks may change in it
+        from = Math.max(next, endOfLocalDay(zone, next) - 1);
+      }
+      return undefined;
+    },
+  };
+}
+
+/** The policy for times that come twice, with its default. */
+export function repeatPolicy(spec: ScheduleSpec, given: RepeatPolicy | undefined): RepeatPolicy {
+  if (given !== undefined) return given;
+  return spec.kind === 'cron' && isOfEveryHour(parseCron(spec.cron)) ? 'both' : 'first';
+}
+
+export function localDate(zone: Zone, ms: number): string {
+  return new Date(ms + offsetAt(zone, ms)).toISOString().slice(0, 10);
+}
+
+/** The moment at which the local day of `ms` ends, if no clock changes in between; never later than that. */
+function endOfLocalDay(zone: Zone, ms: number): number {
+  const { offsetMs, end } = zone.periodAt(ms);
+  const wall = ms + offsetMs;
+  return Math.min(end, (Math.floor(wall / DAY_MS) + 1) * DAY_MS - offsetMs);
+}
+
+function specTimes(spec: ScheduleSpec, { gap, repeat }: TimingWithCalendars['timing'], zone: Zone): Occurrences {
+  if (spec.kind === 'interval') return intervalTimes(spec.every, Date.parse(spec.anchor));
+  if (spec.kind === 'times') return givenTimes(spec.at.map((time) => Date.parse(time)));
+  return cronTimes(parseCron(spec.cron), zone, gap, repeatPolicy(spec, repeat));
+}
+
+/** Counted from the anchor and never from the last time, so nothing adds up to a drift. */
+function intervalTimes(everyMs: number, anchorMs: number): Occurrences {
+  return {
+    after: (ms) => (ms < anchorMs ? anchorMs : anchorMs + (Math.floor((ms - anchorMs) / everyMs) + 1) * everyMs),
+  };
+}
+
+function givenTimes(sorted: readonly number[]): Occurrences {
+  return { after: (ms) => sorted.find((time) => time > ms) };
+}
+
+function cronTimes(cron: Cron, zone: Zone, gap: GapPolicy, repeat: RepeatPolicy): Occurrences {
+  return {
+    after(ms) {
+      let from = ms + 1;
+      for (let steps = 0; steps < MAX_STEPS; steps++) {
+        if (from >= LAST_MS) return undefined;
+        const period = zone.periodAt(from);
+        const found = firstIn(cron, zone, period, from, gap, repeat);
+        if (found !== undefined) return found;
+        // nothing before the end of this period; jump to where the next wall time can be at the earliest
+        const wall = nextMatch(cron, period.end - MAX_OFFSET_MS);
+        if (wall === undefined) return undefined;
+        from = Math.max(period.end, wall - MAX_OFFSET_MS);
+      }
+      return undefined;
+    },
+  };
+}
+
+/** The first moment at or after `from` in the period, counting the gaps at both of its ends. */
+function firstIn(
+  cron: Cron,
+  zone: Zone,
+  period: Period,
+  from: number,
+  gap: GapPolicy,
+  repeat: RepeatPolicy,
+): number | undefined {
+  const { start, end, offsetMs } = period;
+  const offsetBefore = offsetAt(zone, start - 1);
+  const offsetAfter = offsetAt(zone, end);
+  let first = start + offsetMs;
+  let last = end + offsetMs;
+  // the times that this period shares with the one before or after it
+  if (repeat === 'first' && offsetBefore > offsetMs) first = start + offsetBefore;
+  if (repeat === 'last' && offsetAfter < offsetMs) last = end + offsetAfter;
+  const ordinary = matchBetween(cron, Math.max(first, from + offsetMs), last);
+  const candidates = [ordinary === undefined ? undefined : ordinary - offsetMs];
+  if (gap === 'shift-forward' && offsetMs > offsetBefore) {
+    candidates.push(
+      shifted(cron, from, { wallFrom: start + offsetBefore, wallTo: start + offsetMs, offset: offsetBefore }),
+    );
+  }
+  if (gap === 'before' && offsetAfter > offsetMs) {
+    candidates.push(shifted(cron, from, { wallFrom: end + offsetMs, wallTo: end + offsetAfter, offset: offsetAfter }));
+  }
+  const inside = candidates.filter((moment) => moment !== undefined && moment >= from && moment < end) as number[];
+  return inside.length === 0 ? undefined : Math.min(...inside);
+}
+
+/** The first moment at or after `from` that a time of the gap becomes when it is read with this offset. */
+function shifted(
+  cron: Cron,
+  from: number,
+  gap: { wallFrom: number; wallTo: number; offset: number },
+): number | undefined {
+  const wall = matchBetween(cron, Math.max(gap.wallFrom, from + gap.offset), gap.wallTo);
+  return wall === undefined ? undefined : wall - gap.offset;
+}
+
+function matchBetween(cron: Cron, fromWall: number, toWall: number): number | undefined {
+  if (fromWall >= toWall) return undefined;
+  const wall = nextMatch(cron, fromWall);
+  return wall !== undefined && wall < toWall ? wall : undefined;
+}
