@@ -128,6 +128,8 @@ export const jobSchema = z.object({
   cancelRequestedAt: z.string().nullable(),
   worker: z.string().nullable(),
   parentId: z.string().nullable(),
+  /** The schedule that made it, and the nominal time it was made for. */
+  occurrence: z.object({ schedule: z.string(), nominalAt: z.string() }).nullable(),
   progress: z.unknown().nullable(),
   result: z.unknown().nullable(),
   error: jobErrorSchema.nullable(),

@@ -16,6 +16,20 @@ import {
   timeSchema,
 } from './job.js';
 import { LIMITS } from './limits.js';
+import {
+  backfilledSchema,
+  backfillSchema,
+  calendarSchema,
+  newCalendarSchema,
+  newScheduleSchema,
+  OCCURRENCE_STATES,
+  occurrenceSchema,
+  previewRequestSchema,
+  previewSchema,
+  SCHEDULE_STATES,
+  scheduleSchema,
+  triggerSchema,
+} from './schedule.js';
 
 /** Who may call a route. A token has one role; `admin` may do everything. */
 export const ROLES = ['viewer', 'operator', 'admin', 'client', 'worker'] as const;
@@ -61,6 +75,27 @@ export const listJobsQuery = z.strictObject({
 });
 export type ListJobsQuery = z.output<typeof listJobsQuery>;
 export type ListJobsInput = z.input<typeof listJobsQuery>;
+
+const pageQuery = {
+  limit: z.coerce.number().int().min(1).max(LIMITS.pageSize).default(50),
+  cursor: z.string().max(1000).optional(),
+};
+
+export const listSchedulesQuery = z.strictObject({
+  group: nameSchema.optional(),
+  state: z.enum(SCHEDULE_STATES).optional(),
+  ...pageQuery,
+});
+export type ListSchedulesInput = z.input<typeof listSchedulesQuery>;
+
+/** By nominal time, both ends included. */
+export const listOccurrencesQuery = z.strictObject({
+  state: z.enum(OCCURRENCE_STATES).optional(),
+  from: timeSchema.optional(),
+  to: timeSchema.optional(),
+  ...pageQuery,
+});
+export type ListOccurrencesInput = z.input<typeof listOccurrencesQuery>;
 
 const pageOf = <Item extends z.ZodType>(item: Item) =>
   z.object({ items: z.array(item), nextCursor: z.string().nullable() });
@@ -328,6 +363,123 @@ export const ROUTES = {
     summary: 'What is paused, by whom and why.',
     roles: ['viewer', 'operator', 'admin'],
     answer: z.object({ items: z.array(pauseSchema) }),
+  },
+  listSchedules: {
+    method: 'GET',
+    path: '/api/v1/schedules',
+    summary: 'List schedules by name.',
+    roles: readers,
+    query: listSchedulesQuery,
+    answer: pageOf(scheduleSchema),
+  },
+  getSchedule: {
+    method: 'GET',
+    path: '/api/v1/schedules/:name',
+    summary: 'One schedule.',
+    roles: readers,
+    params: namedParams,
+    answer: scheduleSchema,
+  },
+  putSchedule: {
+    method: 'PUT',
+    path: '/api/v1/schedules/:name',
+    summary: 'Make or change a schedule. The same again is no change.',
+    roles: changers,
+    params: namedParams,
+    body: newScheduleSchema,
+    answer: scheduleSchema,
+  },
+  deleteSchedule: {
+    method: 'DELETE',
+    path: '/api/v1/schedules/:name',
+    summary: 'Delete a schedule. The jobs it has made stay.',
+    roles: changers,
+    params: namedParams,
+    answer: z.object({ deleted: z.boolean() }),
+  },
+  triggerSchedule: {
+    method: 'POST',
+    path: '/api/v1/schedules/:name/trigger',
+    summary: 'Fire one occurrence now, also of a paused schedule.',
+    roles: changers,
+    params: namedParams,
+    body: triggerSchema,
+    answer: occurrenceSchema,
+  },
+  pauseSchedule: {
+    method: 'POST',
+    path: '/api/v1/schedules/:name/pause',
+    summary: 'Fire no more occurrences; what falls into the pause is left out.',
+    roles: changers,
+    params: namedParams,
+    body: pauseBody,
+    answer: scheduleSchema,
+  },
+  resumeSchedule: {
+    method: 'POST',
+    path: '/api/v1/schedules/:name/resume',
+    summary: 'Fire occurrences again, from now on.',
+    roles: changers,
+    params: namedParams,
+    answer: scheduleSchema,
+  },
+  backfillSchedule: {
+    method: 'POST',
+    path: '/api/v1/schedules/:name/backfill',
+    summary: `Fire the past occurrences of a range that made no job, up to ${LIMITS.backfillOccurrences}.`,
+    roles: changers,
+    params: namedParams,
+    body: backfillSchema,
+    answer: backfilledSchema,
+  },
+  listOccurrences: {
+    method: 'GET',
+    path: '/api/v1/schedules/:name/occurrences',
+    summary: 'What became of each occurrence, latest first.',
+    roles: readers,
+    params: namedParams,
+    query: listOccurrencesQuery,
+    answer: pageOf(occurrenceSchema),
+  },
+  previewSchedule: {
+    method: 'POST',
+    path: '/api/v1/schedules/preview',
+    summary: 'The next times of a schedule that need not exist.',
+    roles: readers,
+    body: previewRequestSchema,
+    answer: previewSchema,
+  },
+  listCalendars: {
+    method: 'GET',
+    path: '/api/v1/calendars',
+    summary: 'Every calendar of excluded days.',
+    roles: readers,
+    answer: z.object({ items: z.array(calendarSchema) }),
+  },
+  getCalendar: {
+    method: 'GET',
+    path: '/api/v1/calendars/:name',
+    summary: 'One calendar.',
+    roles: readers,
+    params: namedParams,
+    answer: calendarSchema,
+  },
+  putCalendar: {
+    method: 'PUT',
+    path: '/api/v1/calendars/:name',
+    summary: 'Make or change a calendar; its schedules follow at once.',
+    roles: changers,
+    params: namedParams,
+    body: newCalendarSchema,
+    answer: calendarSchema,
+  },
+  deleteCalendar: {
+    method: 'DELETE',
+    path: '/api/v1/calendars/:name',
+    summary: 'Delete a calendar that no schedule uses.',
+    roles: changers,
+    params: namedParams,
+    answer: z.object({ deleted: z.boolean() }),
   },
   openApi: {
     method: 'GET',

@@ -200,7 +200,6 @@ export const SKIP_REASONS = {
   overlap: 'the job of an earlier occurrence was unfinished',
   replaced: 'a later occurrence came before it could start',
   failures: 'the schedule paused itself after failures in a row',
-  changed: 'it waited for the job before it when the schedule was changed, paused or deleted',
 } as const;
 export type SkipReason = keyof typeof SKIP_REASONS;
 

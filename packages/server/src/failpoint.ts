@@ -17,6 +17,8 @@ export const FAILPOINTS = [
   'session.opened',
   'renew.before',
   'lose.before',
+  'fire.before',
+  'fire.committed',
 ] as const;
 export type Failpoint = (typeof FAILPOINTS)[number];
 

@@ -29,6 +29,7 @@ import { publishPayloadLimit } from './housekeeping/settings.js';
 import { cancelJobs, jobState } from './lifecycle/cancel.js';
 import { retryJob } from './lifecycle/retry.js';
 import { failUnknownJob } from './lifecycle/settle.js';
+import { createTicker } from './schedules/ticker.js';
 import { VERSION } from './version.js';
 
 export type DroverServer = {
@@ -186,7 +187,32 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
     return state === undefined ? ('not_found' as const) : { wrongState: state };
   }
 
-  const http = createHttpServer({ engine, db, config, logger, serverId: id });
+  const ticker = createTicker({
+    db: db.bulk,
+    logger,
+    share: duties.share,
+    onFired() {
+      dispatcher.wake();
+      tellReady();
+    },
+    async cancel(jobIds) {
+      const { cancelled, requested } = await cancelJobs(db.bulk, id, jobIds);
+      waiters.finished(cancelled);
+      for (const request of requested) {
+        tellToStop(dispatcher.sessions.get(request.sessionId), [{ ...request, reason: 'cancelled' }]);
+      }
+      if (requested.length > 0) wakeups.tellOthers('cancel');
+    },
+  });
+
+  const http = createHttpServer({
+    ...{ engine, db, config, logger, serverId: id },
+    onScheduleChange() {
+      ticker.wake();
+      dispatcher.wake();
+      tellReady();
+    },
+  });
   http.server.on('upgrade', stream.upgrade);
 
   let stopped: Promise<void> | undefined;
@@ -198,7 +224,7 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
     await sayPresence(db.control, identity).catch((error: Error) =>
       logger.warn({ err: error }, 'could not say goodbye'),
     );
-    await Promise.all([intake.stop(), dispatcher.stop(), due.stop()]);
+    await Promise.all([intake.stop(), dispatcher.stop(), due.stop(), ticker.stop()]);
     waiters.stop();
     await stream.stop(STOP_GRACE_MS);
     await Promise.all([within(STOP_GRACE_MS, outcomes.idle()), within(STOP_GRACE_MS, progress.idle())]);
@@ -230,6 +256,7 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
       duties.start();
       dispatcher.start();
       due.start();
+      ticker.start();
       wakeups.start();
       logger.info({ server: id, address: identity.address }, 'listening');
     },

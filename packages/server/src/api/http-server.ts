@@ -29,6 +29,7 @@ import { queueHandlers } from './queues.js';
 import { bodyReader, parseWith, readJson } from './read-body.js';
 import type { Call, RouteHandlers } from './route-handler.js';
 import { methodsAt } from './route-paths.js';
+import { scheduleHandlers } from './schedules.js';
 import { statsHandlers } from './stats.js';
 import { workerHandlers } from './workers.js';
 
@@ -38,6 +39,8 @@ export type HttpServerDeps = {
   config: ServerConfig;
   logger: Logger;
   serverId: string;
+  /** A schedule has changed, or has made jobs. */
+  onScheduleChange(): void;
 };
 
 export type HttpServer = {
@@ -62,7 +65,8 @@ const CLOSE_GRACE_MS = 5000;
 const JSON_TYPE = 'application/json; charset=utf-8';
 const NOTHING = z.strictObject({});
 
-export function createHttpServer({ engine, db, config, logger, serverId }: HttpServerDeps): HttpServer {
+export function createHttpServer(deps: HttpServerDeps): HttpServer {
+  const { engine, db, config, logger, serverId } = deps;
   const hotCounts = createHotCounts(db.reads);
   const handlers: RouteHandlers = {
     ...jobHandlers({ engine, db: db.reads, config }),
@@ -70,6 +74,7 @@ export function createHttpServer({ engine, db, config, logger, serverId }: HttpS
     ...statsHandlers({ db: db.reads, hotCounts, beatMs: config.beatMs }),
     ...workerHandlers({ db: db.reads, engine, beatMs: config.beatMs }),
     ...healthHandlers({ db: db.control, engine }),
+    ...scheduleHandlers({ db, onChange: deps.onScheduleChange }),
     openApi: () => openApiDocument(),
   };
   const authenticator = createAuthenticator(config.tokens);

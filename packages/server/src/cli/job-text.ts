@@ -30,6 +30,7 @@ export function jobText(job: Job | JobWithAttempts): string {
     ['timeout', job.timeout === null ? null : formatDuration(job.timeout)],
     ['retention', job.retention === null ? null : formatDuration(job.retention)],
     ['parent', job.parentId],
+    ['schedule', job.occurrence && `${job.occurrence.schedule} for ${formatTime(job.occurrence.nominalAt)}`],
     ['payload', jsonText(job.payload)],
     ['progress', jsonText(job.progress)],
     ['result', jsonText(job.result)],

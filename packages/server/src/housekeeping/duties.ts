@@ -13,7 +13,7 @@ import { failpoint } from '../failpoint.js';
 import { cancelReturnedJobs } from '../lifecycle/cancel.js';
 import { expireJobs } from '../lifecycle/expire.js';
 import { loseExpiredSessions } from '../lifecycle/lose.js';
-import { ensurePartitions, pruneHistory } from '../lifecycle/prune.js';
+import { ensurePartitions, pruneHistory, pruneOccurrences } from '../lifecycle/prune.js';
 import { movePulse } from './beacon.js';
 import { createPeriodic, type Periodic } from './periodic.js';
 import { aliveServers, type ServerIdentity, sayPresence } from './presence.js';
@@ -25,6 +25,8 @@ export type Duties = {
   /** Addresses of the live servers, this one first. */
   servers(): string[];
   othersAlive(): boolean;
+  /** This server's place among the live ones: all of them agree on it, but for a beat after one comes or goes. */
+  share(): { index: number; of: number };
   /** Passes on cancel requests now instead of at the next look. */
   lookForCancels(): void;
   /** Reads what is paused now instead of with the next beat. */
@@ -111,6 +113,7 @@ export function createDuties(deps: DutiesDeps): Duties {
   async function prune(): Promise<void> {
     await ensurePartitions(reads);
     const { dropped } = await pruneHistory(reads, deps.retentionMs);
+    await pruneOccurrences(reads, deps.retentionMs);
     if (dropped.length > 0) logger.info({ dropped }, 'history past its retention was dropped');
   }
 
@@ -144,6 +147,10 @@ export function createDuties(deps: DutiesDeps): Duties {
     },
     servers,
     othersAlive: () => others.length > 0,
+    share() {
+      const before = others.filter((server) => server.id < identity.id).length;
+      return { index: before, of: others.length + 1 };
+    },
     lookForCancels: () => inBackground('passing on cancels', cancels()),
     lookForPauses: () => inBackground('reading pauses', pauses.refresh(dispatcher)),
     get lastBeatAt() {

@@ -6,7 +6,7 @@
  */
 const TAKEN_ALONG = `
   id, parent_id, session_id, created_at, run_at, expires_at, cancel_requested_at, timeout_ms, retention_ms,
-  fence, attempt, max_attempts, lost_attempts, priority, hold_if_lost, queue, type, tags, backoff, payload, progress`;
+  fence, attempt, max_attempts, lost_attempts, priority, hold_if_lost, queue, type, tags, backoff, payload, progress, occurrence`;
 
 export const INSERT_FINISHED_INTO_HISTORY = insertFinished('lost_attempts');
 /** The same for attempts that end with the loss of their worker. */

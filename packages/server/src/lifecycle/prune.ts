@@ -39,6 +39,16 @@ delete from drover.rollup where minute < now() - $1::double precision * interval
 const oldSessions = sql('prune_sessions')`
 delete from drover.session where ended_at < now() - $1::double precision * interval '1 millisecond'`;
 
+const oldOccurrences = sql('prune_occurrences')`
+delete from drover.occurrence
+where ctid = any(array(
+  select ctid
+  from drover.occurrence
+  where decided_at < now() - $1::double precision * interval '1 millisecond' and state <> 'waiting'
+  limit ${DELETE_BATCH}
+))
+returning 1`;
+
 /** Partitions are made this many days ahead; what finishes later without one goes to job_history_other. */
 const DAYS_AHEAD = 3;
 const makePartitions = sql('make_partitions')`select drover.ensure_history_partitions(${DAYS_AHEAD}) as made`;
@@ -58,6 +68,11 @@ export async function pruneHistory(db: Runner, retentionMs: number): Promise<{ d
   await db.run(oldRollups, [retentionMs]);
   await db.run(oldSessions, [retentionMs]);
   return { dropped };
+}
+
+/** Forgets what became of occurrences of schedules, like finished jobs. */
+export async function pruneOccurrences(db: Runner, retentionMs: number): Promise<void> {
+  while ((await db.run(oldOccurrences, [retentionMs])).length === DELETE_BATCH);
 }
 
 /** Gives whether the whole partition could go. Its name is one of ours, checked by the pattern above. */

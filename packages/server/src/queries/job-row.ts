@@ -6,7 +6,7 @@
 import type { Attempt, Job, JobError, JobState, JobWithAttempts } from '@drover/protocol';
 
 const SHARED_COLUMNS = `id, type, queue, state, priority, payload, attempt, max_attempts, backoff, timeout_ms, retention_ms,
-    tags, hold_if_lost, run_at, expires_at, created_at, started_at, cancel_requested_at, session_id, parent_id, progress, attempts`;
+    tags, hold_if_lost, run_at, expires_at, created_at, started_at, cancel_requested_at, session_id, parent_id, progress, attempts, occurrence`;
 
 /** The columns of an unfinished job, in the order of FINISHED_COLUMNS. */
 export const UNFINISHED_COLUMNS = `${SHARED_COLUMNS}, null::timestamptz as finished_at, null::json as result, null::json as error`;
@@ -35,6 +35,7 @@ export type JobRow = {
   cancel_requested_at: Date | null;
   parent_id: string | null;
   progress: unknown;
+  occurrence: Job['occurrence'];
   attempts: Attempt[] | null;
   finished_at: Date | null;
   result: unknown;
@@ -65,6 +66,7 @@ export function toJob(row: JobRow): Job {
     cancelRequestedAt: toTime(row.cancel_requested_at),
     worker: row.worker,
     parentId: row.parent_id,
+    occurrence: row.occurrence,
     progress: row.progress ?? null,
     result: row.result ?? null,
     error: row.error ?? null,

@@ -30,11 +30,11 @@ export function compileSchedule(
 }
 
 /** The same, remembered under a key that changes with the definition and its calendars. */
-export function compiledOnce(key: string, compile: () => CompiledSchedule): CompiledSchedule {
+export async function compiledOnce(key: string, compile: () => Promise<CompiledSchedule>): Promise<CompiledSchedule> {
   const known = kept.get(key);
   if (known) return known;
+  const compiled = await compile();
   if (kept.size >= MAX_KEPT) kept.clear();
-  const compiled = compile();
   kept.set(key, compiled);
   return compiled;
 }

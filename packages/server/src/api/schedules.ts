@@ -1,0 +1,99 @@
+/** The routes under /schedules and /calendars. */
+import type { Database } from '../db/database.js';
+import { findSchedule, listOccurrences, listSchedules } from '../queries/list-schedules.js';
+import { backfillSchedule, triggerSchedule } from '../schedules/add-occurrences.js';
+import { calendarDates, deleteCalendar, getCalendar, listCalendars, putCalendar } from '../schedules/calendars.js';
+import { checkTiming } from '../schedules/check-schedule.js';
+import { compileSchedule } from '../schedules/compiled.js';
+import { previewSchedule } from '../schedules/preview.js';
+import { deleteSchedule, pauseSchedule, putSchedule, resumeSchedule } from '../schedules/put-schedule.js';
+import type { RouteHandlers } from './route-handler.js';
+
+type SchedulesDeps = {
+  db: Database;
+  /** A schedule has changed, or has made jobs. */
+  onChange(): void;
+};
+
+type ScheduleRoutes = Pick<
+  RouteHandlers,
+  | 'listSchedules'
+  | 'getSchedule'
+  | 'putSchedule'
+  | 'deleteSchedule'
+  | 'triggerSchedule'
+  | 'pauseSchedule'
+  | 'resumeSchedule'
+  | 'backfillSchedule'
+  | 'listOccurrences'
+  | 'previewSchedule'
+  | 'listCalendars'
+  | 'getCalendar'
+  | 'putCalendar'
+  | 'deleteCalendar'
+>;
+
+export function scheduleHandlers({ db: { bulk, reads }, onChange }: SchedulesDeps): ScheduleRoutes {
+  async function changed(name: string) {
+    onChange();
+    return findSchedule(bulk, name);
+  }
+
+  return {
+    listSchedules: ({ query }) => listSchedules(reads, query),
+    getSchedule: ({ params }) => findSchedule(reads, params.name),
+
+    async putSchedule({ params, body }) {
+      await putSchedule(bulk, params.name, body);
+      return changed(params.name);
+    },
+
+    deleteSchedule: async ({ params }) => ({ deleted: await deleteSchedule(bulk, params.name) }),
+
+    async triggerSchedule({ params, body }) {
+      const nominalAt = await triggerSchedule(bulk, params.name, body?.id);
+      onChange();
+      const { items } = await listOccurrences(bulk, params.name, { from: nominalAt, to: nominalAt, limit: 1 });
+      const [occurrence] = items;
+      if (!occurrence) throw new Error(`the occurrence of ${nominalAt} is not in the ledger`);
+      return occurrence;
+    },
+
+    async pauseSchedule({ params, body, by }) {
+      await pauseSchedule(bulk, params.name, by, body?.note);
+      return changed(params.name);
+    },
+
+    async resumeSchedule({ params }) {
+      await resumeSchedule(bulk, params.name);
+      return changed(params.name);
+    },
+
+    async backfillSchedule({ params, body }) {
+      const backfilled = await backfillSchedule(bulk, params.name, body);
+      if (!body.dryRun) onChange();
+      return backfilled;
+    },
+
+    listOccurrences: ({ params, query }) => listOccurrences(reads, params.name, query),
+
+    async previewSchedule({ body }) {
+      const { name = '', count, after, job: _, ...timing } = body;
+      const dates = await calendarDates(reads, timing.exclude?.calendars);
+      checkTiming(timing, dates);
+      const afterMs = after === undefined ? Date.now() : Date.parse(after);
+      return previewSchedule(compileSchedule(name, timing, dates), afterMs, count);
+    },
+
+    listCalendars: async () => ({ items: await listCalendars(reads) }),
+    getCalendar: ({ params }) => getCalendar(reads, params.name),
+
+    async putCalendar({ params, body }) {
+      await putCalendar(bulk, params.name, body.description, body.dates);
+      onChange();
+      return getCalendar(bulk, params.name);
+    },
+
+    deleteCalendar: async ({ params }) => ({ deleted: await deleteCalendar(bulk, params.name) }),
+  };
+}
