@@ -127,6 +127,8 @@ export const assignmentSchema = z.object({
   timeoutMs: durationSchema.nullable(),
   backoff: backoffSchema.nullable(),
   onLost: z.enum(['rerun', 'hold']),
+  /** The schedule that made the job, and the nominal time it was made for. */
+  occurrence: z.object({ schedule: z.string(), nominalAt: z.string() }).optional(),
 });
 export type Assignment = z.infer<typeof assignmentSchema>;
 

@@ -1,8 +1,10 @@
 /** Define jobs, add them, and see what became of them. Handlers run with `@drover/sdk/worker`. */
 
 export {
+  type Backfilled,
   type Backoff,
   type BackoffInput,
+  type Calendar,
   DroverError,
   type Duration,
   type ErrorCode,
@@ -10,8 +12,12 @@ export {
   type JobError,
   type JobState,
   type JobWithAttempts,
+  type NewScheduleInput,
+  type Occurrence,
   type Pause,
+  type Preview,
   type Queue as QueueInfo,
+  type Schedule,
   type Server as ServerInfo,
   type Stats,
   type Worker as WorkerInfo,
@@ -26,8 +32,16 @@ export {
   type PauseTarget,
 } from './client/client.js';
 export type { JobHandle } from './client/job-handle.js';
+export type { Schedules, Synced, SyncOptions } from './client/schedules.js';
 export type { ResultOptions } from './client/wait-for-result.js';
 export { type DefineJobOptions, defineJob, type JobDefaults, type JobDefinition } from './define-job.js';
+export {
+  type DefineScheduleOptions,
+  defineSchedule,
+  type ScheduleDefinition,
+  type ScheduledJobOptions,
+  type ScheduleOptions,
+} from './define-schedule.js';
 export type { EnqueueOptions } from './encode-job.js';
 export {
   ConnectionError,

@@ -25,6 +25,7 @@ import { enqueueInBulk, type JobToAdd } from './bulk.js';
 import { Gatherer } from './gatherer.js';
 import { JobHandle } from './job-handle.js';
 import { Requester } from './requester.js';
+import { Schedules } from './schedules.js';
 import { type ResultOptions, waitForResult } from './wait-for-result.js';
 
 const DEFAULT_TIMEOUT_MS = 30_000;
@@ -74,12 +75,14 @@ export function createClient(options: ClientOptions = {}): Client {
 }
 
 export class Client {
+  readonly schedules: Schedules;
   readonly #requester: Requester;
   readonly #gatherer: Gatherer;
 
   /** Use `createClient`. */
   constructor(requester: Requester) {
     this.#requester = requester;
+    this.schedules = new Schedules(requester);
     this.#gatherer = new Gatherer((jobs) => this.#sendJobs(jobs));
   }
 

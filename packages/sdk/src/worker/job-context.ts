@@ -91,6 +91,11 @@ export class JobContext<Payload = unknown> {
     return this.#attempt.assignment.id;
   }
 
+  /** The schedule that made this job and the nominal time it stands for; undefined for other jobs. */
+  get occurrence(): { readonly schedule: string; readonly nominalAt: string } | undefined {
+    return this.#attempt.assignment.occurrence;
+  }
+
   get log(): JobLog {
     this.#log ??= jobLog(this.#services.logger, this.#attempt);
     return this.#log;

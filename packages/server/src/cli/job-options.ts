@@ -52,8 +52,11 @@ export const JOB_FLAGS: readonly JobFlag[] = [
   { field: 'id', flag: '--id <uuid>', description: 'id to give it; the same id again is the same job' },
 ];
 
-export function addJobFlags(command: Command): Command {
-  for (const { flag, description, isList } of JOB_FLAGS) {
+export function addJobFlags(
+  command: Command,
+  flags: readonly { flag: string; description: string; isList?: boolean }[] = JOB_FLAGS,
+): Command {
+  for (const { flag, description, isList } of flags) {
     const option = new Option(flag, description);
     command.addOption(isList ? option.argParser(collect) : option);
   }
@@ -103,6 +106,6 @@ export function parseJson(text: string, name: string): unknown {
 }
 
 /** What is no number stays as it is: the schema says what was expected. Bare numbers are milliseconds for it. */
-function toNumber(text: string): unknown {
+export function toNumber(text: string): unknown {
   return /^-?\d+(\.\d+)?$/.test(text) ? Number(text) : text;
 }

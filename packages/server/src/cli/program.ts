@@ -7,6 +7,7 @@ import { addLookCommands } from './commands/look.js';
 import { addMigrateCommand } from './commands/migrate.js';
 import { addNodeCommand } from './commands/node.js';
 import { addPauseCommands } from './commands/pause.js';
+import { addScheduleCommands } from './commands/schedule.js';
 import { addServerCommand } from './commands/server.js';
 import { addWorkerCommand } from './commands/worker.js';
 import type { CliContext } from './context.js';
@@ -49,6 +50,7 @@ export function createProgram(context: CliContext): Command {
   addNodeCommand(program, context);
   addMigrateCommand(program, context);
   addJobCommands(program, context);
+  addScheduleCommands(program, context);
   addLookCommands(program, context);
   addPauseCommands(program, context);
   return program;

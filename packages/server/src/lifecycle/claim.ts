@@ -91,19 +91,19 @@ from picked p
 join slot_group g on g.ordinal = p.ordinal
 -- by its address, which the lock above pins: a second look into an index would cost a fifth of the claim
 where j.ctid = p.row_address and j.state = 'ready' and p.place <= cardinality(g.slots)
-returning j.id, j.fence, j.session_id, j.attempt, j.max_attempts, j.timeout_ms, j.type, j.queue, j.backoff, j.payload, j.hold_if_lost`;
+returning j.id, j.fence, j.session_id, j.attempt, j.max_attempts, j.timeout_ms, j.type, j.queue, j.backoff, j.payload, j.hold_if_lost, j.occurrence`;
 
 export async function claimJobs(db: Runner, groups: readonly SlotGroup[]): Promise<ClaimedJob[]> {
   const rows = await db.runRaw(claim, [JSON.stringify(groups.map(toParameter))]);
   return rows.map((row) => {
-    const [id, fence, sessionId, attempt, maxAttempts, timeoutMs, type, queue, backoff, payload, held] =
+    const [id, fence, sessionId, attempt, maxAttempts, timeoutMs, type, queue, backoff, payload, held, occurrence] =
       row as string[];
     return {
       id: id as string,
       fence: Number(fence),
       sessionId: sessionId as string,
       // names are checked at the border to hold nothing that JSON would escape; the rest is JSON already
-      assignment: `{"id":"${id}","fence":${fence},"type":"${type}","queue":"${queue}","attempt":${attempt},"maxAttempts":${maxAttempts},"timeoutMs":${timeoutMs},"backoff":${backoff},"onLost":"${held === 't' ? 'hold' : 'rerun'}","payload":${payload}}`,
+      assignment: `{"id":"${id}","fence":${fence},"type":"${type}","queue":"${queue}","attempt":${attempt},"maxAttempts":${maxAttempts},"timeoutMs":${timeoutMs},"backoff":${backoff},"onLost":"${held === 't' ? 'hold' : 'rerun'}","payload":${payload}${occurrence ? `,"occurrence":${occurrence}` : ''}}`,
     };
   });
 }

@@ -30,7 +30,14 @@ beforeEach(async () => {
   };
   const config = { host: '127.0.0.1', port: 0, tokens: [], insecure: false, payloadLimitBytes: 1000, beatMs: 1000 };
   const logger = pino({ level: 'warn' }, { write: (line: string) => void logged.push(JSON.parse(line)) });
-  http = createHttpServer({ engine, db, config: config as unknown as ServerConfig, logger, serverId: newId() });
+  http = createHttpServer({
+    engine,
+    db,
+    config: config as unknown as ServerConfig,
+    logger,
+    serverId: newId(),
+    onScheduleChange() {},
+  });
   address = (await http.listen()).address;
 });
 afterEach(() => http.close());

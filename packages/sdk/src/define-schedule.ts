@@ -1,0 +1,73 @@
+/**
+ * A schedule, declared in code beside its job: when, and which job with which payload. `client.schedules.put` or
+ * `client.schedules.sync` brings it to the servers.
+ */
+import { DroverError, invalidInput, type NewScheduleInput, nameSchema, newScheduleSchema } from '@drover/protocol';
+import type { JobDefinition } from './define-job.js';
+import type { JobReference } from './encode-job.js';
+import { refuse, refuseUnknownOptions } from './options.js';
+import { validate } from './standard-schema.js';
+
+/** The options of a schedule's jobs, in place of those of the job type. */
+export type ScheduledJobOptions = Omit<NewScheduleInput['job'], 'type' | 'payload'>;
+
+/** Everything of a schedule but its job. */
+export type ScheduleOptions = Omit<NewScheduleInput, 'job'>;
+
+export type DefineScheduleOptions<Input> = ScheduleOptions & {
+  name: string;
+  /** A definition, or the name of a type that is defined elsewhere. */
+  job: JobDefinition<Input, unknown, unknown, unknown> | string;
+  /** Checked against the schema of the job type when the schedule is put. */
+  payload?: NoInfer<Input>;
+  jobOptions?: ScheduledJobOptions;
+};
+
+export type ScheduleDefinition = {
+  readonly name: string;
+  /** As the API takes it. */
+  readonly schedule: NewScheduleInput;
+  readonly job: JobReference;
+};
+
+const OWN_OPTIONS = ['name', 'job', 'payload', 'jobOptions'] as const;
+const OPTION_NAMES = [
+  ...OWN_OPTIONS,
+  ...[
+    'cron',
+    'every',
+    'anchor',
+    'at',
+    'specs',
+    'timeZone',
+    'gap',
+    'repeat',
+    'exclude',
+    'start',
+    'end',
+    'spread',
+    'jitter',
+  ],
+  ...['description', 'group', 'maxOccurrences', 'catchUp', 'catchUpWindow', 'overlap', 'pauseAfterFailures'],
+];
+
+export function defineSchedule<Input = unknown>(options: DefineScheduleOptions<Input>): ScheduleDefinition {
+  refuseUnknownOptions('defineSchedule', options, OPTION_NAMES);
+  const { name, job, payload, jobOptions, ...timing } = options;
+  if (!nameSchema.safeParse(name).success)
+    refuse('defineSchedule', 'name', name, 'a name of letters, digits and _ . : / @ -');
+  const defaults = typeof job === 'string' ? { type: job } : job.defaults;
+  const schedule = { ...timing, job: { ...defaults, payload, ...jobOptions } } as NewScheduleInput;
+  const parsed = newScheduleSchema.safeParse(schedule);
+  if (!parsed.success) {
+    const { message, details } = invalidInput(parsed.error, schedule);
+    throw new DroverError('invalid_request', `defineSchedule: ${message}`, details);
+  }
+  return Object.freeze({ name, schedule, job: job as JobReference });
+}
+
+/** Throws if the payload does not fit the schema of the job type. */
+export async function checkSchedulePayload({ name, schedule, job }: ScheduleDefinition): Promise<void> {
+  if (typeof job === 'string' || job.payload === undefined) return;
+  await validate(job.payload, schedule.job.payload, `the payload of schedule ${name}`);
+}

@@ -1,0 +1,147 @@
+/** From the flags of `schedule put` and `schedule preview` to what the API takes. Each flag names a field of the protocol. */
+import {
+  CATCH_UP_POLICIES,
+  GAP_POLICIES,
+  invalidInput,
+  type NewScheduleInput,
+  newScheduleSchema,
+  OVERLAP_POLICIES,
+  type PreviewRequestInput,
+  previewRequestSchema,
+  REPEAT_POLICIES,
+} from '@drover/protocol';
+import { type Command, Option } from 'commander';
+import type { z } from 'zod';
+import { addJobFlags, JOB_FLAGS, parseJson, toNumber } from './job-options.js';
+
+type ScheduleFlag = {
+  field: string;
+  flag: string;
+  description: string;
+  parse?: (text: string) => unknown;
+  isList?: boolean;
+};
+
+/** When it fires. */
+const TIMING_FLAGS: readonly ScheduleFlag[] = [
+  {
+    field: 'cron',
+    flag: '--cron <pattern>',
+    description: 'cron pattern of 5 fields, or 6 with seconds first; @daily …',
+  },
+  { field: 'every', flag: '--every <duration>', description: 'every so often, e.g. 90m', parse: toNumber },
+  { field: 'anchor', flag: '--anchor <time>', description: 'where the counting of --every begins' },
+  { field: 'at', flag: '--at <time>', description: 'a given moment; may be repeated', isList: true },
+  { field: 'specs', flag: '--spec <json>', description: 'one of several specs as JSON; may be repeated', isList: true },
+  { field: 'timeZone', flag: '--time-zone <zone>', description: 'IANA time zone [UTC]' },
+  { field: 'gap', flag: '--gap <policy>', description: `times that do not exist: ${GAP_POLICIES.join(', ')}` },
+  { field: 'repeat', flag: '--repeat <policy>', description: `times that come twice: ${REPEAT_POLICIES.join(', ')}` },
+  {
+    field: 'dates',
+    flag: '--exclude-date <date>',
+    description: 'day without occurrences; may be repeated',
+    isList: true,
+  },
+  {
+    field: 'calendars',
+    flag: '--exclude-calendar <name>',
+    description: 'calendar of such days; may be repeated',
+    isList: true,
+  },
+  { field: 'start', flag: '--start <time>', description: 'no occurrence before' },
+  { field: 'end', flag: '--end <time>', description: 'no occurrence after' },
+  {
+    field: 'spread',
+    flag: '--spread <duration>',
+    description: 'constant delay up to this, by the name',
+    parse: toNumber,
+  },
+  { field: 'jitter', flag: '--jitter <duration>', description: 'changing delay up to this', parse: toNumber },
+];
+
+/** How it behaves. */
+const POLICY_FLAGS: readonly ScheduleFlag[] = [
+  { field: 'description', flag: '--description <text>', description: 'what it is for' },
+  { field: 'group', flag: '--group <name>', description: 'group that it belongs to' },
+  {
+    field: 'maxOccurrences',
+    flag: '--max-occurrences <number>',
+    description: 'ends after so many jobs',
+    parse: toNumber,
+  },
+  { field: 'catchUp', flag: '--catch-up <policy>', description: `after a downtime: ${CATCH_UP_POLICIES.join(', ')}` },
+  {
+    field: 'catchUpWindow',
+    flag: '--catch-up-window <duration>',
+    description: 'older ones are left out [1d]',
+    parse: toNumber,
+  },
+  {
+    field: 'overlap',
+    flag: '--overlap <policy>',
+    description: `while the job before is unfinished: ${OVERLAP_POLICIES.join(', ')}`,
+  },
+  {
+    field: 'pauseAfterFailures',
+    flag: '--pause-after-failures <number>',
+    description: 'pauses itself when so many jobs in a row failed',
+    parse: toNumber,
+  },
+];
+
+/** Options of a job that make no sense for one that is made again and again. */
+const NOT_OF_A_SCHEDULE = ['id', 'delay', 'runAt', 'expiresAt'];
+
+const OPTIONS_OF_JOBS: readonly ScheduleFlag[] = [
+  ...JOB_FLAGS.filter(({ field }) => !NOT_OF_A_SCHEDULE.includes(field)),
+  {
+    field: 'expiresIn',
+    flag: '--expires-in <duration>',
+    description: 'how long after its firing the job may run',
+    parse: toNumber,
+  },
+];
+
+export function addTimingFlags(command: Command): Command {
+  return addJobFlags(command, TIMING_FLAGS);
+}
+
+export function addScheduleFlags(command: Command): Command {
+  return addJobFlags(command, [...TIMING_FLAGS, ...POLICY_FLAGS, ...OPTIONS_OF_JOBS]);
+}
+
+/** Checked with the protocol's own schema, so that nothing wrong is sent; sent as it was given. */
+export function scheduleFrom(type: string, payload: unknown, flags: Record<string, unknown>): NewScheduleInput {
+  const job = { type, ...(payload !== undefined && { payload }), ...valuesOf(OPTIONS_OF_JOBS, flags) };
+  return checked(newScheduleSchema, { ...timingOf(flags), ...valuesOf(POLICY_FLAGS, flags), job });
+}
+
+export function previewFrom(flags: Record<string, unknown>, more: Record<string, unknown>): PreviewRequestInput {
+  return checked(previewRequestSchema, { ...timingOf(flags), ...more });
+}
+
+function checked<Schema extends z.ZodType>(schema: Schema, given: Record<string, unknown>): z.input<Schema> {
+  const parsed = schema.safeParse(given);
+  if (!parsed.success) throw invalidInput(parsed.error, given);
+  return given as z.input<Schema>;
+}
+
+function timingOf(flags: Record<string, unknown>): Record<string, unknown> {
+  const { dates, calendars, specs, ...timing } = valuesOf(TIMING_FLAGS, flags);
+  return {
+    ...timing,
+    ...(specs !== undefined && { specs: (specs as string[]).map((spec) => parseJson(spec, '--spec')) }),
+    ...((dates ?? calendars) !== undefined && {
+      exclude: { ...(dates !== undefined && { dates }), ...(calendars !== undefined && { calendars }) },
+    }),
+  };
+}
+
+function valuesOf(list: readonly ScheduleFlag[], flags: Record<string, unknown>): Record<string, unknown> {
+  const values: Record<string, unknown> = {};
+  for (const { field, flag, parse } of list) {
+    const given = flags[new Option(flag).attributeName()];
+    if (given !== undefined) values[field] = parse && typeof given === 'string' ? parse(given) : given;
+  }
+  return values;
+}

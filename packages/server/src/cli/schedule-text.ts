@@ -1,0 +1,76 @@
+/** Schedules, occurrences and previews as a person reads them. */
+import { type Calendar, formatDuration, type Occurrence, type Preview, type Schedule } from '@drover/protocol';
+import { type Cell, formatFields, formatSpan, formatTable, formatTime, printable } from './output.js';
+
+export function schedulesText(schedules: readonly Schedule[], nextCursor: string | null): string {
+  if (schedules.length === 0) return 'no schedules';
+  const rows = schedules.map((one): Cell[] => [
+    ...[one.name, one.state, one.text, String(one.job.type), formatTime(one.nextAt), formatTime(one.lastFiredAt)],
+    ...[one.fired, one.skipped],
+  ]);
+  return more(formatTable(['name', 'state', 'when', 'job', 'next', 'last', 'fired', 'skipped'], rows), nextCursor);
+}
+
+export function scheduleText(one: Schedule): string {
+  const span = (ms: number | null) => (ms === null ? null : formatDuration(ms));
+  return formatFields([
+    ['name', one.name],
+    ['description', one.description && printable(one.description)],
+    ['group', one.group],
+    ['state', one.state],
+    [
+      'paused',
+      one.pause &&
+        printable(
+          `by ${one.pause.pausedBy} since ${formatTime(one.pause.pausedAt)}${one.pause.note ? `: ${one.pause.note}` : ''}`,
+        ),
+    ],
+    ['when', one.text],
+    ['clocks', `gap ${one.gap}, repeat ${one.repeat ?? 'by pattern'}`],
+    ['start', formatTime(one.start)],
+    ['end', formatTime(one.end)],
+    ['spread', span(one.spread)],
+    ['jitter', span(one.jitter)],
+    ['catch-up', `${one.catchUp} within ${formatDuration(one.catchUpWindow)}`],
+    ['overlap', one.overlap],
+    ['pauses after', one.pauseAfterFailures === null ? null : `${one.pauseAfterFailures} failures`],
+    [
+      'occurrences',
+      `${one.fired} fired, ${one.skipped} skipped${one.maxOccurrences === null ? '' : `, at most ${one.maxOccurrences}`}`,
+    ],
+    ['next', formatTime(one.nextAt)],
+    ['waiting', formatTime(one.waitingAt)],
+    ['last', formatTime(one.lastFiredAt)],
+    ['last job', one.lastJobId],
+    ['job', printable(JSON.stringify(one.job))],
+    ['version', one.version],
+  ]);
+}
+
+export function occurrencesText(occurrences: readonly Occurrence[], nextCursor: string | null): string {
+  if (occurrences.length === 0) return 'no occurrences';
+  const rows = occurrences.map((one): Cell[] => [
+    ...[formatTime(one.nominalAt), one.kind, one.reason ? `${one.state}: ${one.reason}` : one.state],
+    ...[formatTime(one.decidedAt), formatSpan(one.latenessMs), one.jobId, one.jobState],
+  ]);
+  return more(formatTable(['nominal', 'kind', 'state', 'decided', 'late', 'job', 'job state'], rows), nextCursor);
+}
+
+export function previewText(preview: Preview): string {
+  const head = `${preview.text}\ngap ${preview.gap}, repeat ${[...new Set(preview.repeat)].join(' and ')}\n`;
+  if (preview.occurrences.length === 0) return `${head}no occurrences`;
+  const rows = preview.occurrences.map((one): Cell[] => [
+    ...[formatTime(one.at), one.local, one.dueAt === one.at ? null : formatTime(one.dueAt), one.note],
+  ]);
+  return `${head}\n${formatTable(['UTC', 'local', 'due', 'note'], rows)}`;
+}
+
+export function calendarsText(calendars: readonly Calendar[]): string {
+  if (calendars.length === 0) return 'no calendars';
+  const rows = calendars.map((one): Cell[] => [one.name, one.dates.length, one.description, formatTime(one.updatedAt)]);
+  return formatTable(['name', 'days', 'description', 'changed'], rows);
+}
+
+function more(table: string, nextCursor: string | null): string {
+  return nextCursor === null ? table : `${table}\nmore: --cursor ${nextCursor}`;
+}

@@ -1,0 +1,133 @@
+/**
+ * Three servers, each a process, over many schedules that fire every second, while servers are killed and stood still and
+ * the database's connections are cut. The checker is that of Jepsen's Chronos test: it computes by another library which
+ * occurrences there must be, and matches the ledger and the jobs with them.
+ */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createClient } from '@drover/sdk';
+import { CronExpressionParser } from 'cron-parser';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type CliProcess, startDrover } from '../cli/run-process.js';
+import { createTestDatabase, type TestDatabase } from '../support/database.js';
+
+const SCHEDULES = Number(process.env.DROVER_TEST_SCHEDULES ?? 2000);
+const SECONDS = Number(process.env.DROVER_TEST_SECONDS ?? 8);
+const LISTENING = /"address":"(http:[^"]+)"/;
+
+let cwd: string;
+let database: TestDatabase;
+let servers: CliProcess[];
+
+beforeEach(async () => {
+  cwd = await mkdtemp(join(tmpdir(), 'drover-schedules-'));
+  database = await createTestDatabase();
+  servers = [];
+});
+afterEach(async () => {
+  for (const { child } of servers) child.kill('SIGKILL');
+  await Promise.all(servers.map((server) => server.exited()));
+  await database.drop();
+  await rm(cwd, { recursive: true, maxRetries: 20 });
+});
+
+async function startServer(env: Record<string, string> = {}): Promise<{ server: CliProcess; url: string }> {
+  const server = startDrover(['server', '--port', '0', '--beat', '500ms', '--lease', '3s', '--log-format', 'json'], {
+    cwd,
+    env: { DROVER_DATABASE_URL: database.url, ...env },
+  });
+  servers.push(server);
+  return { server, url: (await server.says(LISTENING))[1] as string };
+}
+
+/** One schedule by the API, the rest as copies of its row: what is tested is the firing. */
+async function putSchedules(url: string, count: number, cron: string): Promise<void> {
+  const client = createClient({ url });
+  await client.schedules.put('s0', { cron, catchUp: 'all', job: { type: 'nobody-runs-this' } });
+  await client.close();
+  await database.pool.query(
+    `insert into drover.schedule (name, definition, job, handled_until)
+     select 's' || n, s.definition, s.job, date_trunc('milliseconds', now())
+     from drover.schedule s, generate_series(1, $1) n where s.name = 's0'`,
+    [count - 1],
+  );
+}
+
+/** Deletes the schedules' due times, so that nothing more is fired, and waits for what is under way. */
+async function stopAll(): Promise<void> {
+  for (const server of servers) server.child.kill('SIGCONT');
+  await Promise.all(servers.map((server) => server.end('SIGTERM')));
+}
+
+/** Every occurrence that must be, is, once, with a job of its own; and there is no other. */
+async function check(cron: string): Promise<{ occurrences: number; p99Ms: number; latestMs: number }> {
+  const { rows } = await database.pool.query<{ name: string; created: Date; until: Date; times: Date[]; jobs: number }>(
+    `select s.name, s.created_at as created, s.handled_until as until,
+       array_agg(o.nominal_at order by o.nominal_at) as times, count(distinct o.job_id)::int as jobs
+     from drover.schedule s join drover.occurrence o on o.schedule_id = s.id and o.state = 'fired' group by s.id`,
+  );
+  expect(rows).toHaveLength(SCHEDULES);
+  let occurrences = 0;
+  for (const { name, created, until, times, jobs } of rows) {
+    const expected: number[] = [];
+    const parsed = CronExpressionParser.parse(cron, { currentDate: created, tz: 'UTC' });
+    for (let at = parsed.next().toDate(); at <= until; at = parsed.next().toDate()) expected.push(at.getTime());
+    expect({ name, jobs, times: times.map((time) => time.getTime()) }).toEqual({
+      name,
+      jobs: expected.length,
+      times: expected,
+    });
+    occurrences += expected.length;
+  }
+  const count = await database.pool.query<{ jobs: number; skipped: number; p99: number; latest: number }>(
+    `select (select count(*)::int from drover.job) as jobs,
+       count(*) filter (where state <> 'fired')::int as skipped,
+       percentile_cont(0.99) within group (order by extract(epoch from decided_at - due_at) * 1000) as p99,
+       max(extract(epoch from decided_at - due_at) * 1000)::float as latest
+     from drover.occurrence`,
+  );
+  const [{ jobs, skipped, p99, latest } = { jobs: 0, skipped: 0, p99: 0, latest: 0 }] = count.rows;
+  expect({ jobs, skipped }).toEqual({ jobs: occurrences, skipped: 0 });
+  return { occurrences, p99Ms: p99, latestMs: latest };
+}
+
+describe('many schedules on three servers (J7, H5, V2)', () => {
+  it('fire every occurrence exactly once', async () => {
+    const [first] = await Promise.all([startServer(), startServer(), startServer()]);
+    await putSchedules(first.url, SCHEDULES, '* * * * * *');
+    await sleep(SECONDS * 1000);
+    await stopAll();
+    const { occurrences, p99Ms } = await check('* * * * * *');
+    console.log(`${occurrences} occurrences, p99 lateness ${Math.round(p99Ms)} ms`);
+    expect(occurrences).toBeGreaterThan(SCHEDULES * 3);
+  }, 60_000);
+
+  it('fire every occurrence exactly once while servers die and stand still and connections are cut', async () => {
+    const [first, second] = await Promise.all([
+      startServer(),
+      startServer(),
+      // dies with its third batch sent and unanswered
+      startServer({ DROVER_FAILPOINT: 'fire.committed:3' }),
+      // dies with its fourth batch planned and unsent
+      startServer({ DROVER_FAILPOINT: 'fire.before:4' }),
+    ]);
+    await putSchedules(first.url, SCHEDULES, '*/2 * * * * *');
+    await sleep(2000);
+    second.server.child.kill('SIGSTOP');
+    await sleep(1500);
+    await database.pool.query(
+      `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`,
+    );
+    await sleep(1000);
+    second.server.child.kill('SIGCONT');
+    first.server.child.kill('SIGKILL');
+    await startServer();
+    await sleep((SECONDS - 4) * 1000);
+    await stopAll();
+    const { occurrences, latestMs } = await check('*/2 * * * * *');
+    console.log(`${occurrences} occurrences, latest ${Math.round(latestMs)} ms`);
+    expect(occurrences).toBeGreaterThan(SCHEDULES * 2);
+  }, 60_000);
+});
