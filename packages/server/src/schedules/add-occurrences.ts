@@ -21,7 +21,7 @@ where schedule_id = $1 and job_id = $2 and kind = 'triggered'`;
 /** The nominal time is the present; if that has an occurrence already, the next free millisecond. */
 const trigger = sql('schedule_trigger')`
 with taken as (
-  select id, name, job from drover.schedule where id = $1
+  select id from drover.schedule where id = $1
 ), decided as (
   insert into drover.occurrence (schedule_id, nominal_at, due_at, kind, state, job_id)
   select id, ${NOW} + $3::int * interval '1 millisecond', now(), 'triggered', 'fired', $2
@@ -34,7 +34,7 @@ select drover.iso(nominal_at) as "nominalAt", (select count(*) from made) as mad
 
 const backfill = sql('schedule_backfill')`
 with taken as (
-  select id, name, job from drover.schedule where id = $1
+  select id from drover.schedule where id = $1
 ), decided as (
   insert into drover.occurrence as o (schedule_id, nominal_at, due_at, kind, state, job_id)
   select t.id, x.nominal_at, x.nominal_at, 'backfilled', 'fired', x.job_id

@@ -33,7 +33,7 @@ with given as materialized (
   select *
   from json_to_recordset($1) as g(id bigint, revision bigint, next_at timestamptz, due_at timestamptz, pause_note text)
 ), locked as materialized (
-  select s.id
+  select g.*, s.ctid as row_address
   from given g
   join drover.schedule s on s.id = g.id and s.revision = g.revision
   order by s.id
@@ -44,12 +44,13 @@ set revision = s.revision + 1, next_at = g.next_at, due_at = g.due_at, ended = g
   paused_at = case when g.pause_note is not null then now() end,
   paused_by = case when g.pause_note is not null then 'drover' end,
   pause_note = g.pause_note
-from given g
-where s.id = any(array(select id from locked)) and g.id = s.id and g.revision = s.revision
-returning s.name`;
+from locked g
+-- the lock pins the address
+where s.ctid = g.row_address and s.revision = g.revision
+returning 1`;
 
-/** Arms up to `limit` schedules and gives their names. */
-export async function armSchedules(db: Runner, limit: number): Promise<string[]> {
+/** Arms up to `limit` schedules and gives how many it was. */
+export async function armSchedules(db: Runner, limit: number): Promise<number> {
   return armAll(db, await db.run<UnarmedSchedule>(unarmed, [limit]));
 }
 
@@ -57,10 +58,10 @@ export async function armSchedule(db: Runner, name: string): Promise<void> {
   await armAll(db, await db.run<UnarmedSchedule>(unarmedOne, [name]));
 }
 
-async function armAll(db: Runner, rows: UnarmedSchedule[]): Promise<string[]> {
-  if (rows.length === 0) return [];
+async function armAll(db: Runner, rows: UnarmedSchedule[]): Promise<number> {
+  if (rows.length === 0) return 0;
   const given = await Promise.all(rows.map((row) => nextOf(db, row)));
-  return (await db.run<{ name: string }>(arm, [JSON.stringify(given)])).map(({ name }) => name);
+  return (await db.run(arm, [JSON.stringify(given)])).length;
 }
 
 async function nextOf(db: Runner, row: UnarmedSchedule) {

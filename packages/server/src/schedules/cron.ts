@@ -69,7 +69,20 @@ const MONTH: Field = { name: 'month', min: 1, max: 12, names: { words: MONTH_NAM
 /** Sunday is 0 and 7. */
 const DAY_OF_WEEK: Field = { name: 'day of week', min: 0, max: 7, names: { words: DAY_NAMES, first: 0 } };
 
+/** Thousands of schedules share a handful of patterns, and nobody changes what was read. */
+const MAX_KEPT = 2000;
+const kept = new Map<string, Cron>();
+
 export function parseCron(pattern: string): Cron {
+  const known = kept.get(pattern);
+  if (known) return known;
+  if (kept.size >= MAX_KEPT) kept.clear();
+  const cron = readPattern(pattern);
+  kept.set(pattern, cron);
+  return cron;
+}
+
+function readPattern(pattern: string): Cron {
   const text = pattern.trim().toUpperCase();
   const fields = (text.startsWith('@') ? macro(text) : text).split(/\s+/);
   if (fields.length !== 5 && fields.length !== 6) {

@@ -5,7 +5,7 @@
 import type { Logger } from 'pino';
 import type { Runner } from '../db/database.js';
 import { armSchedules } from './arm.js';
-import { type Fired, fireDue, fireWaiting, jobsToCancel, type Share, untilNextDueMs } from './fire-due.js';
+import { type Fired, fireDue, fireOverdue, fireWaiting, jobsToCancel, type Share, untilNextDueMs } from './fire-due.js';
 
 export type Ticker = {
   start(): void;
@@ -26,8 +26,10 @@ type TickerDeps = {
 /** Schedules in one statement: at 300 bytes each, some 0.3 MB of JSON. */
 const BATCH = 500;
 const MAX_PAUSE_MS = 1000;
-/** When others were faster. */
-const CONTENDED_PAUSE_MS = 20;
+/** Batches under way at once: while one is planned here, another is written there. */
+const LANES = 2;
+/** Until the next look when something is due, but not ours. */
+const NOT_OURS_PAUSE_MS = 100;
 const ERROR_PAUSE_MS = 1000;
 /** The look for what waits, what has no next time and what is to be cancelled. */
 const UPKEEP_EVERY_MS = 500;
@@ -69,23 +71,34 @@ export function createTicker(deps: TickerDeps): Ticker {
       upkeepAt = performance.now() + UPKEEP_EVERY_MS;
       await upkeep();
     }
-    while (!stopped) {
-      const fired = await fireDue(db, BATCH, deps.share());
-      await tell(fired);
-      if (fired.read > 0 && fired.taken === 0) return CONTENDED_PAUSE_MS;
-      if (fired.read < BATCH) break;
-    }
+    const { index, of } = deps.share();
+    // id % of = index splits into LANES of twice the divisor
+    const lanes = Array.from({ length: LANES }, (_, lane) => ({ index: index + lane * of, of: of * LANES }));
+    await Promise.all(lanes.map((lane) => fireAll(() => fireDue(db, BATCH, lane))));
+    await fireAll(() => fireOverdue(db, BATCH));
     const nextMs = await untilNextDueMs(db);
     const untilUpkeepMs = Math.max(0, upkeepAt - performance.now());
     if (nextMs === null) return Math.min(MAX_PAUSE_MS, untilUpkeepMs + 1);
     // what is due but in another server's share is theirs for a moment
-    const least = nextMs <= 0 ? 5 * CONTENDED_PAUSE_MS : 1;
+    const least = nextMs <= 0 ? NOT_OURS_PAUSE_MS : 1;
     return Math.min(MAX_PAUSE_MS, Math.max(least, Math.min(nextMs, untilUpkeepMs + 1)));
   }
 
+  /** Until there are no more, or somebody else has them. */
+  async function fireAll(fireSome: () => Promise<Fired>): Promise<void> {
+    while (!stopped) {
+      const fired = await fireSome();
+      await tell(fired);
+      if (fired.read < BATCH || fired.taken === 0) return;
+    }
+  }
+
   async function upkeep(): Promise<void> {
-    const armed = await armSchedules(db, BATCH);
-    if (armed.length > 0) logger.debug({ schedules: armed.length }, 'schedules got their next time');
+    let armed: number;
+    do {
+      armed = await armSchedules(db, BATCH);
+      if (armed > 0) logger.debug({ schedules: armed }, 'schedules got their next time');
+    } while (armed === BATCH && !stopped);
     await tell(await fireWaiting(db, BATCH));
     const ids = await jobsToCancel(db, BATCH);
     if (ids.length > 0) await deps.cancel(ids);

@@ -105,7 +105,7 @@ describe('many schedules on three servers (J7, H5, V2)', () => {
   }, 60_000);
 
   it('fire every occurrence exactly once while servers die and stand still and connections are cut', async () => {
-    const [first, second] = await Promise.all([
+    const [first, second, third, fourth] = await Promise.all([
       startServer(),
       startServer(),
       // dies with its third batch sent and unanswered
@@ -125,6 +125,7 @@ describe('many schedules on three servers (J7, H5, V2)', () => {
     first.server.child.kill('SIGKILL');
     await startServer();
     await sleep((SECONDS - 4) * 1000);
+    for (const { server } of [third, fourth]) expect(server.child.signalCode).toBe('SIGKILL');
     await stopAll();
     const { occurrences, latestMs } = await check('*/2 * * * * *');
     console.log(`${occurrences} occurrences, latest ${Math.round(latestMs)} ms`);

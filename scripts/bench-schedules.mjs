@@ -1,0 +1,109 @@
+/**
+ * `node scripts/bench-schedules.mjs [schedules] [due]`: how late occurrences are when many fall on one instant, and what idle
+ * schedules cost. One server in this process on an embedded PostgreSQL; nobody runs the jobs.
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { root, setup } from './setup.mjs';
+
+setup();
+const require = createRequire(join(root, 'packages/server/package.json'));
+const { createServer, migrate, startEmbeddedPostgres } = await import(join(root, 'packages/server/dist/index.js'));
+const pg = require('pg');
+const { pino } = require('pino');
+
+const [total = 100_000, due = 10_000] = process.argv.slice(2).map(Number);
+const IDLE_MS = 10_000;
+const PREPARE_MS = 5000;
+
+const folder = mkdtempSync(join(tmpdir(), 'drover-bench-'));
+const postgres = await startEmbeddedPostgres({ dataDir: folder, settings: {} });
+const pool = new pg.Pool({ connectionString: postgres.url });
+await migrate(postgres.url);
+const server = createServer(
+  {
+    ...{ port: 0, host: '127.0.0.1', databaseUrl: postgres.url, tokens: [], insecure: false, publicUrl: undefined },
+    ...{ retentionMs: 86_400_000, payloadLimitBytes: 1_048_576, resultLimitBytes: 1_048_576 },
+    ...{ beatMs: 5000, leaseMs: 30_000, pollMs: 1000, maxPending: 10_000, poolSize: 8, logLevel: 'silent' },
+  },
+  { logger: pino({ level: 'silent' }) },
+);
+await server.start();
+try {
+  console.log(`idle with no schedules: ${await idleShare()} % of a core`);
+  await putSchedules();
+  console.log(`idle with ${total} schedules: ${await idleShare()} % of a core`);
+  await measureInstant();
+} finally {
+  await server.stop();
+  await pool.end();
+  await postgres.stop();
+  rmSync(folder, { recursive: true, force: true });
+}
+
+/** CPU of this process, which is the server. */
+async function idleShare() {
+  const before = process.cpuUsage();
+  await sleep(IDLE_MS);
+  const { user, system } = process.cpuUsage(before);
+  return ((user + system) / 10 / IDLE_MS).toFixed(2);
+}
+
+/** All of them once a year, as rows like those the API makes, with the next time far away. */
+async function putSchedules() {
+  const definition = {
+    ...{
+      timeZone: 'Europe/Berlin',
+      gap: 'shift-forward',
+      catchUp: 'last',
+      catchUpWindow: 86_400_000,
+      overlap: 'allow',
+    },
+    specs: [{ kind: 'cron', cron: '0 0 1 1 *' }],
+  };
+  await pool.query(
+    `insert into drover.schedule (name, definition, job, handled_until, next_at, due_at)
+     select 'bench' || n, $2, $3, date_trunc('milliseconds', now()), now() + interval '100 days', now() + interval '100 days'
+     from generate_series(1, $1) n`,
+    [total, JSON.stringify(definition), JSON.stringify({ type: 'bench', payload: '{}' })],
+  );
+  await pool.query('vacuum analyze drover.schedule');
+}
+
+async function measureInstant() {
+  const instant = new Date(Math.ceil((Date.now() + PREPARE_MS) / 1000) * 1000);
+  await pool.query(
+    `update drover.schedule set next_at = $2, due_at = $2, handled_until = now(), revision = revision + 1, version = 2,
+       definition = jsonb_set(definition::jsonb, '{specs}', $3)::json
+     where id in (select id from drover.schedule order by random() limit $1)`,
+    [
+      due,
+      instant,
+      JSON.stringify([
+        { kind: 'times', at: [instant.toISOString()] },
+        { kind: 'cron', cron: '0 0 1 1 *' },
+      ]),
+    ],
+  );
+  const before = process.cpuUsage();
+  let fired = 0;
+  for (const deadline = Date.now() + 60_000; fired < due && Date.now() < deadline; await sleep(200)) {
+    fired = (await pool.query('select count(*)::int as n from drover.occurrence')).rows[0].n;
+  }
+  const { rows } = await pool.query(
+    `select count(*)::int as occurrences, count(distinct job_id)::int as jobs,
+       round((percentile_cont(0.5) within group (order by extract(epoch from decided_at - due_at)))::numeric * 1000) as p50,
+       round((percentile_cont(0.99) within group (order by extract(epoch from decided_at - due_at)))::numeric * 1000) as p99,
+       round(max(extract(epoch from decided_at - due_at)) * 1000) as worst
+     from drover.occurrence where state = 'fired'`,
+  );
+  const { occurrences, jobs, p50, p99, worst } = rows[0];
+  const { user, system } = process.cpuUsage(before);
+  console.log(`CPU of the server for it: ${((user + system) / 1e6).toFixed(2)} s`);
+  console.log(
+    `${due} due at one instant: ${occurrences} fired, ${jobs} jobs; lateness p50 ${p50} ms, p99 ${p99} ms, worst ${worst} ms`,
+  );
+}
