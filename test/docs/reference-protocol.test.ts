@@ -9,11 +9,15 @@ import {
   LIMITS,
   MOVES,
   newJobSchema,
+  newScheduleSchema,
+  occurrenceSchema,
   outcomeSchema,
   ROUTES,
   type Route,
   type RouteName,
+  SKIP_REASONS,
   STREAM_PATH,
+  scheduleSchema,
   serverMessageSchema,
   workerMessageSchema,
 } from '@drover/protocol';
@@ -48,6 +52,16 @@ describe('docs/reference/api.md', () => {
       .flatMap(([first]) => codeWords(first ?? ''));
     expect(sorted(fieldsOfNewJob)).toEqual(sorted(shapeOf(newJobSchema)));
     expect(sorted(named(section(page, '## A job')))).toEqual(sorted(shapeOf(jobSchema)));
+  });
+
+  it('lists every field of a new schedule, of a schedule and of an occurrence', () => {
+    // what goes in is the inner part of a schema with a transform behind it
+    const given = (newScheduleSchema as unknown as { in: object }).in;
+    expect(sorted(named(section(page, '## A new schedule')))).toEqual(sorted(shapeOf(given)));
+    expect(sorted(named(section(page, '## A schedule')))).toEqual(sorted(shapeOf(scheduleSchema)));
+    expect(sorted(named(section(page, '## An occurrence')))).toEqual(sorted(shapeOf(occurrenceSchema)));
+    const reasons = codeWords(section(page, '## An occurrence'));
+    for (const reason of Object.keys(SKIP_REASONS)) expect(reasons).toContain(reason);
   });
 });
 

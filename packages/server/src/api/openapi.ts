@@ -4,7 +4,9 @@
  */
 import {
   attemptSchema,
+  backfilledSchema,
   backoffSchema,
+  calendarSchema,
   durationSchema,
   ERRORS,
   type ErrorCode,
@@ -15,10 +17,17 @@ import {
   jobStateSchema,
   jobWithAttemptsSchema,
   nameSchema,
+  newCalendarSchema,
   newJobSchema,
+  newScheduleSchema,
+  occurrenceSchema,
+  previewSchema,
   ROUTES,
   type Route,
   type RouteName,
+  scheduledJobSchema,
+  scheduleSchema,
+  scheduleSpecSchema,
   tagSchema,
   timeSchema,
 } from '@drover/protocol';
@@ -38,6 +47,10 @@ const REQUEST_SCHEMAS = {
   Duration: durationSchema,
   Backoff: backoffSchema,
   NewJob: newJobSchema,
+  NewSchedule: newScheduleSchema,
+  ScheduleSpec: scheduleSpecSchema,
+  ScheduledJob: scheduledJobSchema,
+  NewCalendar: newCalendarSchema,
 } as const;
 const ANSWER_SCHEMAS = {
   JobState: jobStateSchema,
@@ -51,6 +64,12 @@ const ANSWER_SCHEMAS = {
   Stats: ROUTES.stats.answer,
   Worker: ROUTES.listWorkers.answer.shape.items.element,
   Server: ROUTES.listServers.answer.shape.items.element,
+  Pause: ROUTES.pauseCluster.answer,
+  Schedule: scheduleSchema,
+  Occurrence: occurrenceSchema,
+  Preview: previewSchema,
+  Backfilled: backfilledSchema,
+  Calendar: calendarSchema,
   DeepPing: ROUTES.deepPing.answer,
 } as const;
 
@@ -182,8 +201,13 @@ function errorCodes(route: Route): ErrorCode[] {
   if (route.method !== 'GET' && route.path.includes(':id')) codes.push('wrong_state');
   if (route.body)
     codes.push('invalid_json', 'payload_too_large', 'request_too_large', 'unsupported_media_type', 'overloaded');
+  if (route.path.includes('/schedules/:name') && route.method !== 'PUT' && route.method !== 'DELETE')
+    codes.push('schedule_not_found');
+  if (route.path.includes('/calendars/:name') && route.method === 'GET') codes.push('calendar_not_found');
+  if (route.path.includes('/calendars/:name') && route.method === 'DELETE') codes.push('calendar_in_use');
+  if (route.path.endsWith('/backfill')) codes.push('range_too_large');
   if (route.path.endsWith('/batch')) codes.push('batch_too_large');
-  if (route.path.endsWith('/jobs') && route.query) codes.push('invalid_cursor');
+  if (/\/(jobs|schedules|occurrences)$/.test(route.path) && route.query) codes.push('invalid_cursor');
   return codes;
 }
 
@@ -218,8 +242,14 @@ function partsOf(names: RouteName[], parts: readonly RoutePart[]): Record<string
 function toJsonSchemas(io: 'input' | 'output', named: Record<string, z.ZodType>, parts: Record<string, z.ZodType>) {
   const registry = z.registry<{ id: string }>();
   for (const [id, schema] of Object.entries(named)) registry.add(schema, { id });
-  const isNamed = new Set(Object.values(named));
-  for (const [id, schema] of Object.entries(parts)) if (!isNamed.has(schema)) registry.add(schema, { id });
+  const nameOf = new Map(Object.entries(named).map(([id, schema]) => [schema, id]));
+  // one schema may be a part of several routes
+  const partOf = new Map<z.ZodType, string>();
+  for (const [id, schema] of Object.entries(parts)) {
+    if (nameOf.has(schema) || partOf.has(schema)) continue;
+    partOf.set(schema, id);
+    registry.add(schema, { id });
+  }
   const { schemas } = z.toJSONSchema(registry, {
     io,
     unrepresentable: 'any',
@@ -231,13 +261,12 @@ function toJsonSchemas(io: 'input' | 'output', named: Record<string, z.ZodType>,
     },
   });
   const all = Object.fromEntries(Object.entries(schemas).map(([id, schema]) => [id, withoutAddress(schema)]));
-  const nameOf = new Map(Object.entries(named).map(([id, schema]) => [schema, id]));
   return {
     named: Object.fromEntries(Object.keys(named).map((id) => [id, all[id] ?? {}])) as Schemas,
     parts: Object.fromEntries(
       Object.entries(parts).map(([id, schema]) => {
         const name = nameOf.get(schema);
-        return [id, name ? { $ref: COMPONENTS + name } : (all[id] ?? {})];
+        return [id, name ? { $ref: COMPONENTS + name } : (all[partOf.get(schema) ?? id] ?? {})];
       }),
     ) as Schemas,
   };

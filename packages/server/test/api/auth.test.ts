@@ -8,11 +8,19 @@ import { type ApiBench, createApiBench, errorOf, TOKENS, tokenOf } from './api-b
 const routes: [string, Route][] = Object.entries(ROUTES);
 const guarded = routes.filter(([, route]) => route.roles !== 'anyone');
 const open = routes.filter(([, route]) => route.roles === 'anyone');
-const pathOf = (route: Route) => route.path.replace(':id', newId());
+const pathOf = (route: Route) => route.path.replace(':id', newId()).replace(':name', 'some-name');
+const RIGHT_BODIES: Record<string, object> = {
+  [ROUTES.enqueueJob.path]: { type: 'hello' },
+  [ROUTES.enqueueJobs.path]: { jobs: [] },
+  [ROUTES.putSchedule.path]: { every: '1d', job: { type: 'hello' } },
+  [ROUTES.previewSchedule.path]: { every: '1d' },
+  [ROUTES.backfillSchedule.path]: { from: '2030-01-01T00:00:00Z', to: '2030-01-02T00:00:00Z' },
+  [ROUTES.putCalendar.path]: { dates: ['2030-12-25'] },
+};
 /** A request that is right in form, so that only the credential decides. */
 const requestOf = (route: Route) => ({
   method: route.method,
-  ...(route.body && { body: route.path.endsWith('batch') ? { jobs: [] } : { type: 'hello' } }),
+  ...(route.body && { body: RIGHT_BODIES[route.path] ?? {} }),
 });
 
 describe('with tokens', () => {

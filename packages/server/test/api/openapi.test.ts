@@ -36,12 +36,12 @@ test('the server answers with it', async () => {
 });
 
 test.each(Object.entries(ROUTES as Record<string, Route>))('%s is in it with all that it takes', (name, route) => {
-  const operation = document.paths[route.path.replace(':id', '{id}')]?.[route.method.toLowerCase()];
+  const operation = document.paths[route.path.replace(/:(id|name)/, '{$1}')]?.[route.method.toLowerCase()];
   expect(operation?.operationId).toBe(name);
   expect(operation?.requestBody !== undefined).toBe(route.body !== undefined);
   expect(operation?.responses[String(route.status ?? 200)]).toBeDefined();
   expect(operation?.security).toEqual(route.roles === 'anyone' ? [] : undefined);
-  const expected = route.path.includes(':id') ? ['id'] : [];
+  const expected = Array.from(route.path.matchAll(/:(\w+)/g), ([, parameter]) => parameter);
   expect(operation?.parameters.filter((parameter) => parameter.in === 'path').map(({ name }) => name)).toEqual(
     expected,
   );
