@@ -17,12 +17,14 @@ export const FAILPOINTS = [
   'session.opened',
   'renew.before',
   'lose.before',
-  'fire.before',
-  'fire.committed',
 ] as const;
 export type Failpoint = (typeof FAILPOINTS)[number];
 
-export function failpoint(place: Failpoint): void {
+/** Those of a schedule. */
+export const SCHEDULE_FAILPOINTS = ['fire.before', 'fire.committed'] as const;
+type ScheduleFailpoint = (typeof SCHEDULE_FAILPOINTS)[number];
+
+export function failpoint(place: Failpoint | ScheduleFailpoint): void {
   if (left === 0 || place !== name) return;
   left -= 1;
   if (left === 0) process.kill(process.pid, action === 'stop' ? 'SIGSTOP' : 'SIGKILL');

@@ -150,6 +150,27 @@ describe('firing (J7, H5)', () => {
   });
 });
 
+describe('what is due (J7)', () => {
+  it('is the start of an index, however many schedules there are', async () => {
+    await put('s');
+    await pool.query(
+      `insert into drover.schedule (name, definition, job, handled_until, next_at, due_at)
+       select 'far' || n, s.definition, s.job, now(), now() + n * interval '1 hour', now() + n * interval '1 hour'
+       from drover.schedule s, generate_series(1, 20000) n`,
+    );
+    await pool.query('analyze drover.schedule');
+    const { rows } = await pool.query<{ 'QUERY PLAN': string }>(
+      `explain (analyze, buffers, costs off, timing off) select id from drover.schedule where due_at <= now() and id % 3 = 1 order by due_at limit 500`,
+    );
+    const plan = rows.map((row) => row['QUERY PLAN']).join('\n');
+    expect(plan).toMatch('Index Scan using schedule_due');
+    expect(Number(/shared hit=(\d+)/.exec(plan)?.[1] ?? 0)).toBeLessThan(20);
+    const began = performance.now();
+    expect((await fire()).read).toBe(0);
+    expect(performance.now() - began).toBeLessThan(1000);
+  });
+});
+
 describe('policies (J7)', () => {
   it.each([
     ['none', ['missed', 'missed', 'missed', 'missed']],
