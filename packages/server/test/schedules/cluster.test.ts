@@ -15,6 +15,7 @@ import { createTestDatabase, type TestDatabase } from '../support/database.js';
 
 const SCHEDULES = Number(process.env.DROVER_TEST_SCHEDULES ?? 2000);
 const SECONDS = Number(process.env.DROVER_TEST_SECONDS ?? 8);
+const TEST_MS = 60_000 + 2 * SECONDS * 1000;
 const LISTENING = /"address":"(http:[^"]+)"/;
 
 let cwd: string;
@@ -94,41 +95,49 @@ async function check(cron: string): Promise<{ occurrences: number; p99Ms: number
 }
 
 describe('many schedules on three servers (J7, H5, V2)', () => {
-  it('fire every occurrence exactly once', async () => {
-    const [first] = await Promise.all([startServer(), startServer(), startServer()]);
-    await putSchedules(first.url, SCHEDULES, '* * * * * *');
-    await sleep(SECONDS * 1000);
-    await stopAll();
-    const { occurrences, p99Ms } = await check('* * * * * *');
-    console.log(`${occurrences} occurrences, p99 lateness ${Math.round(p99Ms)} ms`);
-    expect(occurrences).toBeGreaterThan(SCHEDULES * 3);
-  }, 60_000);
+  it(
+    'fire every occurrence exactly once',
+    async () => {
+      const [first] = await Promise.all([startServer(), startServer(), startServer()]);
+      await putSchedules(first.url, SCHEDULES, '* * * * * *');
+      await sleep(SECONDS * 1000);
+      await stopAll();
+      const { occurrences, p99Ms } = await check('* * * * * *');
+      console.log(`${occurrences} occurrences, p99 lateness ${Math.round(p99Ms)} ms`);
+      expect(occurrences).toBeGreaterThan(SCHEDULES * 3);
+    },
+    TEST_MS,
+  );
 
-  it('fire every occurrence exactly once while servers die and stand still and connections are cut', async () => {
-    const [first, second, third, fourth] = await Promise.all([
-      startServer(),
-      startServer(),
-      // dies with its third batch sent and unanswered
-      startServer({ DROVER_FAILPOINT: 'fire.committed:3' }),
-      // dies with its fourth batch planned and unsent
-      startServer({ DROVER_FAILPOINT: 'fire.before:4' }),
-    ]);
-    await putSchedules(first.url, SCHEDULES, '*/2 * * * * *');
-    await sleep(2000);
-    second.server.child.kill('SIGSTOP');
-    await sleep(1500);
-    await database.pool.query(
-      `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`,
-    );
-    await sleep(1000);
-    second.server.child.kill('SIGCONT');
-    first.server.child.kill('SIGKILL');
-    await startServer();
-    await sleep((SECONDS - 4) * 1000);
-    for (const { server } of [third, fourth]) expect(server.child.signalCode).toBe('SIGKILL');
-    await stopAll();
-    const { occurrences, latestMs } = await check('*/2 * * * * *');
-    console.log(`${occurrences} occurrences, latest ${Math.round(latestMs)} ms`);
-    expect(occurrences).toBeGreaterThan(SCHEDULES * 2);
-  }, 60_000);
+  it(
+    'fire every occurrence exactly once while servers die and stand still and connections are cut',
+    async () => {
+      const [first, second, third, fourth] = await Promise.all([
+        startServer(),
+        startServer(),
+        // dies with its third batch sent and unanswered
+        startServer({ DROVER_FAILPOINT: 'fire.committed:3' }),
+        // dies with its fourth batch planned and unsent
+        startServer({ DROVER_FAILPOINT: 'fire.before:4' }),
+      ]);
+      await putSchedules(first.url, SCHEDULES, '*/2 * * * * *');
+      await sleep(2000);
+      second.server.child.kill('SIGSTOP');
+      await sleep(1500);
+      await database.pool.query(
+        `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`,
+      );
+      await sleep(1000);
+      second.server.child.kill('SIGCONT');
+      first.server.child.kill('SIGKILL');
+      await startServer();
+      await sleep((SECONDS - 4) * 1000);
+      for (const { server } of [third, fourth]) expect(server.child.signalCode).toBe('SIGKILL');
+      await stopAll();
+      const { occurrences, latestMs } = await check('*/2 * * * * *');
+      console.log(`${occurrences} occurrences, latest ${Math.round(latestMs)} ms`);
+      expect(occurrences).toBeGreaterThan(SCHEDULES * 2);
+    },
+    TEST_MS,
+  );
 });
