@@ -9,7 +9,10 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createClient } from '@drover/sdk';
 import { CronExpressionParser } from 'cron-parser';
+import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { startEmbeddedPostgres } from '../../src/db/embedded.js';
+import { migrate } from '../../src/db/migrate.js';
 import { type CliProcess, startDrover } from '../cli/run-process.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 
@@ -94,6 +97,27 @@ async function check(cron: string): Promise<{ occurrences: number; p99Ms: number
   return { occurrences, p99Ms: p99, latestMs: latest };
 }
 
+/** A PostgreSQL of its own, which may be broken without harm to other tests. */
+async function ownDatabase(): Promise<TestDatabase> {
+  const embedded = await startEmbeddedPostgres({ dataDir: join(cwd, 'postgres') });
+  await migrate(embedded.url);
+  const pool = new pg.Pool({ connectionString: embedded.url, max: 2 });
+  pool.on('error', () => {});
+  const drop = async () => {
+    await pool.end();
+    await embedded.stop();
+  };
+  return { url: embedded.url, name: 'drover', pool, drop };
+}
+
+/** A backend that is killed makes PostgreSQL end all others and recover from its log, as after a loss of power. */
+async function crashDatabase(): Promise<void> {
+  const { rows } = await database.pool.query<{ pid: number }>(
+    `select pid from pg_stat_activity where pid <> pg_backend_pid() and backend_type = 'client backend' limit 1`,
+  );
+  process.kill((rows[0] as { pid: number }).pid, 'SIGKILL');
+}
+
 describe('many schedules on three servers (J7, H5, V2)', () => {
   it(
     'fire every occurrence exactly once',
@@ -137,6 +161,24 @@ describe('many schedules on three servers (J7, H5, V2)', () => {
       const { occurrences, latestMs } = await check('*/2 * * * * *');
       console.log(`${occurrences} occurrences, latest ${Math.round(latestMs)} ms`);
       expect(occurrences).toBeGreaterThan(SCHEDULES * 2);
+    },
+    TEST_MS,
+  );
+
+  it(
+    'fire every occurrence exactly once when the database crashes and recovers',
+    async () => {
+      await database.drop();
+      database = await ownDatabase();
+      const [first] = await Promise.all([startServer(), startServer()]);
+      await putSchedules(first.url, SCHEDULES, '* * * * * *');
+      await sleep(2500);
+      await crashDatabase();
+      await sleep(Math.max(3000, (SECONDS - 4) * 1000));
+      await stopAll();
+      const { occurrences, latestMs } = await check('* * * * * *');
+      console.log(`${occurrences} occurrences, latest ${Math.round(latestMs)} ms`);
+      expect(occurrences).toBeGreaterThan(SCHEDULES * 3);
     },
     TEST_MS,
   );
