@@ -81,7 +81,8 @@ where s.due_at <= now() - interval '${OVERDUE_MS} milliseconds'
 order by s.due_at
 limit $1`;
 
-const one = sql('schedule_by_id')`select ${COLUMNS} from drover.schedule s where s.id = $1`;
+const unsettled = sql('schedule_unsettled')`
+select ${COLUMNS} from drover.schedule s where s.id = $1 and s.next_at <= now()`;
 
 const waiting = sql('schedules_waiting')`
 select ${COLUMNS}
@@ -198,7 +199,7 @@ export async function fireWaiting(db: Runner, limit: number): Promise<Fired> {
 
 /** Decides everything of one schedule whose nominal time has come, spread and jitter or not: before it is changed. */
 export async function settleSchedule(db: Runner, id: string): Promise<Fired> {
-  return firePlans(db, await db.run<DueSchedule>(one, [id]), (compiled, status, nowMs) =>
+  return firePlans(db, await db.run<DueSchedule>(unsettled, [id]), (compiled, status, nowMs) =>
     planFiring({ ...compiled, dueAt: (nominalMs) => nominalMs }, status, nowMs),
   );
 }

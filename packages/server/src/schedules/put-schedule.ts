@@ -26,8 +26,8 @@ select id::text as id, revision::text as revision, definition::text as definitio
 from drover.schedule
 where name = $1`;
 
-/** Everything up to now must be decided: what is not is settled first. */
-const SETTLED = '(next_at is null or next_at > now())';
+/** Everything up to now must be decided: what is not is settled first. One that goes on has a next time by then. */
+const SETTLED = '(next_at > now() or paused_at is not null or ended)';
 const FROM_NOW_ON = `next_at = null, due_at = null, handled_until = greatest(handled_until, ${NOW}), revision = revision + 1, updated_at = now()`;
 
 const update = sql('schedule_update')`
@@ -65,7 +65,7 @@ export async function putSchedule(db: Runner, name: string, schedule: NewSchedul
     const [stored] = await db.run<Stored>(find, [name]);
     if (stored?.definition === definition && stored.job === jobRow) return false;
     const changed = stored
-      ? await changeSettled(db, stored, () => db.run(update, [stored.id, stored.revision, ...values]))
+      ? await changeSettled(db, name, stored, () => db.run(update, [stored.id, stored.revision, ...values]))
       : await db.run(insert, [name, ...values]);
     if (changed.length === 0) continue;
     await armSchedule(db, name);
@@ -95,16 +95,23 @@ async function change(db: Runner, name: string, write: (stored: Stored) => Promi
   for (let tried = 0; tried < TRIES; tried++) {
     const [stored] = await db.run<Stored>(find, [name]);
     if (!stored) throw scheduleNotFound(name);
-    if ((await changeSettled(db, stored, () => write(stored))).length > 0) return;
+    if ((await changeSettled(db, name, stored, () => write(stored))).length > 0) return;
   }
   throw tooBusy(name);
 }
 
 /** Tries the change; if it was not possible, decides what was due, after which it may be. */
-async function changeSettled(db: Runner, { id }: Stored, write: () => Promise<object[]>): Promise<object[]> {
+async function changeSettled(
+  db: Runner,
+  name: string,
+  { id }: Stored,
+  write: () => Promise<object[]>,
+): Promise<object[]> {
   const changed = await write();
-  if (changed.length === 0) await settleSchedule(db, id);
-  return changed;
+  if (changed.length > 0) return changed;
+  await armSchedule(db, name);
+  await settleSchedule(db, id);
+  return [];
 }
 
 export function scheduleNotFound(name: string): DroverError {

@@ -299,6 +299,24 @@ describe('changing a schedule (J7)', () => {
     expect((await fire()).taken).toBe(0);
   });
 
+  it('loses nothing of one that has no next time at that moment', async () => {
+    await put('s');
+    await pool.query(
+      `update drover.schedule set next_at = null, due_at = null, handled_until = date_trunc('hour', now()) - interval '1 hour'`,
+    );
+    await put('s', { every: '1m' });
+    expect(await ledger('s')).toEqual(['fired']);
+  });
+
+  it('a paused one stays as it is while it is changed', async () => {
+    await put('s');
+    await pauseSchedule(db.bulk, 's', 'ada', undefined);
+    await pool.query(`update drover.schedule set handled_until = now() - interval '5 hours'`);
+    await Promise.all([put('s', { every: '1m' }), put('s', { every: '2m' }), put('s', { every: '3m' })]);
+    expect(await ledger('s')).toEqual([]);
+    expect((await findSchedule(db.reads, 's')).state).toBe('paused');
+  });
+
   it('at the same moment as a firing, both happen', async () => {
     for (let round = 0; round < 5; round++) {
       await pool.query('delete from drover.occurrence');
