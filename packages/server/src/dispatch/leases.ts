@@ -1,5 +1,5 @@
 /**
- * Leases of the workers that this server serves: one statement a period renews all that were heard of, and
+ * Leases of the workers that this server serves: one statement a round renews all that were heard of, and
  * only then are their beats answered. So an answered beat proves that the lease in the database reaches at
  * least `leaseMs` from the moment the worker sent it, which is what the worker counts on when it decides to
  * stop its jobs by itself.
@@ -53,7 +53,17 @@ export function createLeases({ db, serverId, dispatcher, logger, beatMs, leaseMs
         suspect(session, now);
         const { id, draining, trouble } = session;
         const heard = session.beat > session.confirmedBeat;
-        return { id, heard, running: session.grants.size, draining, trouble };
+        const silentMs = now - session.lastBeatAt;
+        const missed = Math.floor(silentMs / beatMs);
+        return {
+          id,
+          heard,
+          silent_ms: silentMs,
+          missed_beats: missed,
+          running: session.grants.size,
+          draining,
+          trouble,
+        };
       });
       failpoint('renew.before');
       const kept = await renewSessions(db, serverId, beats, leaseMs);

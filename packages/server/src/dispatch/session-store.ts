@@ -53,11 +53,12 @@ where id = any($2::uuid[]) and session_id = $1 and state = 'unknown'`;
 
 const renew = sql('session_renew')`
 update drover.session s
-set beat_at = case when b.heard then now() else s.beat_at end,
+set beat_at = now() - b.silent_ms * interval '1 millisecond',
   expires_at = case when b.heard then now() + $3::double precision * interval '1 millisecond' else s.expires_at end,
-  missed_beats = case when b.heard then 0 else s.missed_beats + 1 end,
+  missed_beats = b.missed_beats,
   running = b.running, draining = b.draining, last_error = coalesce(b.trouble, s.last_error)
-from json_to_recordset($1) as b(id uuid, heard boolean, running int, draining boolean, trouble text)
+from json_to_recordset($1) as b(
+  id uuid, heard boolean, silent_ms double precision, missed_beats int, running int, draining boolean, trouble text)
 where s.id = b.id and s.server_id = $2 and s.ended_at is null
 returning s.id::text as id, s.paused`;
 
@@ -98,7 +99,17 @@ export async function openSession(db: Runner, serverId: string, hello: Hello, le
   return { held: grants, paused: row?.paused ?? false };
 }
 
-export type Beat = { id: string; heard: boolean; running: number; draining: boolean; trouble: string | undefined };
+export type Beat = {
+  id: string;
+  /** A beat has come since the last renewal. */
+  heard: boolean;
+  /** Since the last beat came. */
+  silent_ms: number;
+  missed_beats: number;
+  running: number;
+  draining: boolean;
+  trouble: string | undefined;
+};
 
 /** Renews the leases of the sessions that were heard of. Gives those that are still this server's, and if paused. */
 export async function renewSessions(

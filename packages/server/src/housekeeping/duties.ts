@@ -52,6 +52,8 @@ const PULSE_EVERY_MS = 500;
 const CANCELS_EVERY_MS = 500;
 const EXPIRY_EVERY_MS = 1000;
 const PRUNE_EVERY_MS = 10 * 60_000;
+/** Twice a beat, so that a beat is answered within half of one and none is taken for missed because two clocks are out of step. */
+const RENEWALS_A_BEAT = 2;
 /** In beats: between two rounds of the reconciler, of the spreading of workers, and the longest pulse. */
 const RECONCILE_BEATS = 6;
 const REBALANCE_BEATS = 3;
@@ -120,7 +122,7 @@ export function createDuties(deps: DutiesDeps): Duties {
   const periodic: Periodic[] = [
     createPeriodic('beat', beatMs, beat, logger),
     createPeriodic('pulse', PULSE_EVERY_MS, pulse, logger),
-    createPeriodic('renew leases', beatMs, leases.renew, logger),
+    createPeriodic('renew leases', beatMs / RENEWALS_A_BEAT, leases.renew, logger),
     createPeriodic('recover', beatMs, recover, logger),
     createPeriodic('expire', EXPIRY_EVERY_MS, expire, logger),
     createPeriodic('pass on cancels', CANCELS_EVERY_MS, cancels, logger),
