@@ -52,6 +52,7 @@ function plainDelayMs(backoff: Backoff, attempt: number): number {
     case 'list':
       return backoff.delays[Math.min(attempt, backoff.delays.length) - 1] ?? 0;
     case 'exponential':
-      return Math.min(backoff.max, backoff.base * backoff.factor ** (attempt - 1));
+      // a factor beyond all numbers times a base of nothing would be no number
+      return Math.min(backoff.max, backoff.base * Math.min(backoff.factor ** (attempt - 1), Number.MAX_VALUE));
   }
 }

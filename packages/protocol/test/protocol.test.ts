@@ -140,6 +140,10 @@ describe('back-off', () => {
     );
   });
 
+  test('a base of nothing stays nothing, whatever the attempt', () => {
+    expect(backoffDelayMs({ kind: 'exponential', base: 0, factor: 10, max: 5, jitter: 0.5 }, 1000, 0.5)).toBe(0);
+  });
+
   test('defaults are filled in, and unknown kinds and fields are refused', () => {
     expect(backoffSchema.parse({ kind: 'exponential' })).toEqual(DEFAULT_BACKOFF);
     for (const bad of [
