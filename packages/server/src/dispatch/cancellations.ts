@@ -18,8 +18,9 @@ type Requested = { id: string; fence: number; sessionId: string; reason: 'expire
 
 /** Tells every session of this server what it should stop. Telling twice does no harm. */
 export async function passOnCancels(db: Runner, sessions: ReadonlyMap<string, Session>, logger: Logger): Promise<void> {
-  if (sessions.size === 0) return;
-  const rows = await db.run<Requested>(requested, [[...sessions.keys()]]);
+  const busy = [...sessions.values()].filter((session) => session.grants.size > 0).map((session) => session.id);
+  if (busy.length === 0) return;
+  const rows = await db.run<Requested>(requested, [busy]);
   for (const [sessionId, items] of groupBy(rows, (row) => row.sessionId)) {
     logger.debug({ session: sessionId, jobs: items.length }, 'passing on cancels');
     tellToStop(sessions.get(sessionId), items);
