@@ -35,12 +35,17 @@ where j.id = g.id and j.fence = g.fence and j.session_id = p.id and j.state in (
  * Unknown ones only by name: one that it does not name may have died with an earlier process of this folder, whose
  * journal has told of it, and must not be taken for one that never reached its worker.
  */
-/** What the journal does not name was never started, and nobody else knows of it. */
+/**
+ * The start of a job that is to be held is durable in the journal before its handler runs, so one that the journal
+ * does not name was never started. Of other jobs that is not known: they stay, and count as lost, or a job that
+ * kills its process at once would never come to the limit of losses.
+ */
 const handBackRest = sql('session_hand_back_rest')`
 update drover.job j
 set state = 'ready', session_id = null, started_at = null, attempt = attempt - 1
 from drover.session s
-where s.id = any($1::uuid[]) and s.id <> $2 and s.host = $3 and j.session_id = s.id and j.state = 'running'`;
+where s.id = any($1::uuid[]) and s.id <> $2 and s.host = $3 and j.session_id = s.id and j.state = 'running'
+  and j.hold_if_lost`;
 
 const held = sql('session_held')`
 select id::text as id, fence
