@@ -1,4 +1,15 @@
 export { type Backoff, type BackoffInput, backoffDelayMs, backoffSchema, DEFAULT_BACKOFF } from './backoff.js';
+export {
+  type AnswerFrame,
+  answerText,
+  CALLED_ROUTES,
+  CALLS_PATH,
+  type CalledRoute,
+  type CallFrame,
+  callText,
+  parseAnswer,
+  parseCall,
+} from './calls.js';
 export { describeIssues, fieldName, invalidInput } from './describe-issues.js';
 export {
   DURATION_EXPECTED,

@@ -4,11 +4,14 @@
  * rebuild, so any number of them are equal.
  */
 import { hostname } from 'node:os';
-import { DroverError, newId } from '@drover/protocol';
+import { CALLS_PATH, DroverError, newId, STREAM_PATH } from '@drover/protocol';
 import type { Logger } from 'pino';
 
-import { authorizeWorker } from './api/auth.js';
+import { createAdmission } from './api/auth.js';
+import { createCallStream } from './api/call-stream.js';
+import { createHandlers } from './api/handlers.js';
 import { createHttpServer } from './api/http-server.js';
+import { routeUpgrades } from './api/upgrades.js';
 import type { ServerConfig } from './config/server-config.js';
 import { connectDatabase } from './db/database.js';
 import { tellToStop } from './dispatch/cancellations.js';
@@ -120,7 +123,7 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
     outcomes,
     progress,
     servers: duties.servers,
-    authorize: (request) => authorizeWorker(config, request),
+    authorize: createAdmission(config, ['worker']),
   });
 
   const engine: Engine = {
@@ -205,15 +208,17 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
     },
   });
 
-  const http = createHttpServer({
-    ...{ engine, db, config, logger, serverId: id },
+  const handlers = createHandlers({
+    ...{ engine, db, config },
     onScheduleChange() {
       ticker.wake();
       dispatcher.wake();
       tellReady();
     },
   });
-  http.server.on('upgrade', stream.upgrade);
+  const http = createHttpServer({ handlers, config, logger, serverId: id });
+  const calls = createCallStream({ handlers, config, logger });
+  routeUpgrades(http.server, { [STREAM_PATH]: stream, [CALLS_PATH]: calls });
 
   let stopped: Promise<void> | undefined;
 
@@ -228,7 +233,7 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
     waiters.stop();
     await stream.stop(STOP_GRACE_MS);
     await Promise.all([within(STOP_GRACE_MS, outcomes.idle()), within(STOP_GRACE_MS, progress.idle())]);
-    await Promise.all([duties.stop(), wakeups.stop(), http.close()]);
+    await Promise.all([duties.stop(), wakeups.stop(), calls.stop(STOP_GRACE_MS), http.close()]);
     await leaveCluster(db.control, id).catch((error: Error) =>
       logger.warn({ err: error }, 'could not leave the cluster'),
     );

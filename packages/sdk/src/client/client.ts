@@ -4,6 +4,7 @@
  * crash could lose: a promise that has resolved is in the database.
  */
 import {
+  type CalledRoute,
   type Duration,
   type Enqueued,
   type Job,
@@ -214,13 +215,14 @@ export class Client {
   }
 
   async #sendJobs(jobs: readonly string[]): Promise<readonly Enqueued[]> {
-    if (jobs.length === 1) {
-      const { method, path } = ROUTES.enqueueJob;
-      return [(await this.#requester.request({ method, path, body: jobs[0] })) as Enqueued];
-    }
-    const { method, path } = ROUTES.enqueueJobs;
-    const answer = await this.#requester.request({ method, path, body: `{"jobs":[${jobs.join(',')}]}` });
+    if (jobs.length === 1) return [(await this.#post('enqueueJob', jobs[0] as string)) as Enqueued];
+    const answer = await this.#post('enqueueJobs', `{"jobs":[${jobs.join(',')}]}`);
     return (answer as RouteAnswer<'enqueueJobs'>).items;
+  }
+
+  #post(route: CalledRoute, body: string): Promise<unknown> {
+    const { method, path } = ROUTES[route];
+    return this.#requester.request({ method, path, body, call: route });
   }
 }
 

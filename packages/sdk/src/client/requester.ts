@@ -6,16 +6,11 @@
  * that is done twice has the effect of one. So a lost answer is never a reason to fail.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { DroverError, type ErrorCode } from '@drover/protocol';
+import { type CalledRoute, DroverError, type ErrorCode } from '@drover/protocol';
 import { ConnectionError } from '../errors.js';
-import {
-  type HttpAnswer,
-  type HttpRequest,
-  HttpTransport,
-  type ServerAddress,
-  serverAddress,
-} from './http-transport.js';
+import { type HttpAnswer, type ServerAddress, serverAddress } from './http-transport.js';
 import { serverError } from './server-error.js';
+import { Transport, type TransportRequest } from './transport.js';
 
 const FIRST_PAUSE_MS = 100;
 const PAUSE_FACTOR = 3;
@@ -30,6 +25,8 @@ export type ApiRequest = {
   body?: string | undefined;
   /** How long the server may wait before it answers. */
   waitMs?: number | undefined;
+  /** Which route it is, if a call stream can carry it. */
+  call?: CalledRoute | undefined;
   signal?: AbortSignal | undefined;
 };
 
@@ -43,7 +40,7 @@ export type RequesterOptions = {
 type Failure = { error: Error; repeatable: boolean; retryAfterMs?: number | undefined };
 
 export class Requester {
-  readonly #transport: HttpTransport;
+  readonly #transport: Transport;
   readonly #servers: readonly ServerAddress[];
   readonly #options: RequesterOptions;
   /** The server that answered last; all calls use it until it fails. */
@@ -52,7 +49,7 @@ export class Requester {
 
   constructor(options: RequesterOptions) {
     this.#options = options;
-    this.#transport = new HttpTransport(options.token);
+    this.#transport = new Transport(options.token);
     this.#servers = options.urls.map(serverAddress);
   }
 
@@ -65,7 +62,12 @@ export class Requester {
       const index = this.#current;
       const timeoutMs = waitMs + this.#options.timeoutMs * SHARE_OF_DEADLINE;
       const leftMs = deadline - performance.now();
-      const answer = await this.#try(index, { ...request, timeoutMs: Math.min(timeoutMs, Math.max(1, leftMs)) });
+      const answer = await this.#try(index, {
+        ...request,
+        // over HTTP again: should a stream be the trouble, the way without it may work
+        call: tries === 0 ? request.call : undefined,
+        timeoutMs: Math.min(timeoutMs, Math.max(1, leftMs)),
+      });
       if (!('error' in answer)) return answer.body;
       request.signal?.throwIfAborted();
       const pauseMs = this.#pauseMs(tries, answer);
@@ -81,7 +83,7 @@ export class Requester {
     this.#transport.close();
   }
 
-  async #try(index: number, request: HttpRequest): Promise<{ body: unknown } | Failure> {
+  async #try(index: number, request: TransportRequest): Promise<{ body: unknown } | Failure> {
     const server = this.#servers[index] as ServerAddress;
     let answer: HttpAnswer;
     try {

@@ -62,16 +62,20 @@ export function requireKnown(principal: Principal | undefined): asserts principa
   );
 }
 
-/** Throws unless the request for a stream comes from a worker. */
-export function authorizeWorker(
+/** Who asks for a stream; throws unless they are of one of these roles. */
+export function createAdmission(
   config: Pick<ServerConfig, 'tokens' | 'insecure'>,
-  request: IncomingMessage,
-): Principal {
-  createBrowserGuard(config).check(request);
-  const principal = createAuthenticator(config.tokens).authenticate(request.headers.authorization);
-  requireKnown(principal);
-  requireRole(principal, ['worker']);
-  return principal;
+  roles: Route['roles'],
+): (request: IncomingMessage) => Principal {
+  const browserGuard = createBrowserGuard(config);
+  const authenticator = createAuthenticator(config.tokens);
+  return (request) => {
+    browserGuard.check(request);
+    const principal = authenticator.authenticate(request.headers.authorization);
+    requireKnown(principal);
+    requireRole(principal, roles);
+    return principal;
+  };
 }
 
 function hashOf(token: string): Buffer {

@@ -15,32 +15,19 @@ import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify }
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { ServerConfig } from '../config/server-config.js';
-import type { Database } from '../db/database.js';
-import type { Engine } from '../engine.js';
-import { createHotCounts } from '../queries/hot-counts.js';
 import { errorHeaders, logError, toDroverError } from './answer-error.js';
 import { createAuthenticator, requireKnown, requireRole } from './auth.js';
 import { answerBrokenRequest, answerExpectation } from './broken-request.js';
 import { createBrowserGuard } from './browser-guard.js';
-import { healthHandlers } from './health.js';
-import { jobHandlers } from './jobs.js';
-import { openApiDocument } from './openapi.js';
-import { queueHandlers } from './queues.js';
 import { bodyReader, parseWith, readJson } from './read-body.js';
 import type { Call, RouteHandlers } from './route-handler.js';
 import { methodsAt } from './route-paths.js';
-import { scheduleHandlers } from './schedules.js';
-import { statsHandlers } from './stats.js';
-import { workerHandlers } from './workers.js';
 
 export type HttpServerDeps = {
-  engine: Engine;
-  db: Database;
-  config: ServerConfig;
+  handlers: RouteHandlers;
+  config: Pick<ServerConfig, 'host' | 'port' | 'tokens' | 'insecure'>;
   logger: Logger;
   serverId: string;
-  /** A schedule has changed, or has made jobs. */
-  onScheduleChange(): void;
 };
 
 export type HttpServer = {
@@ -66,17 +53,7 @@ const JSON_TYPE = 'application/json; charset=utf-8';
 const NOTHING = z.strictObject({});
 
 export function createHttpServer(deps: HttpServerDeps): HttpServer {
-  const { engine, db, config, logger, serverId } = deps;
-  const hotCounts = createHotCounts(db.reads);
-  const handlers: RouteHandlers = {
-    ...jobHandlers({ engine, db: db.reads, config }),
-    ...queueHandlers({ db: db.reads, engine, hotCounts }),
-    ...statsHandlers({ db: db.reads, hotCounts, beatMs: config.beatMs }),
-    ...workerHandlers({ db: db.reads, engine, beatMs: config.beatMs }),
-    ...healthHandlers({ db: db.control, engine }),
-    ...scheduleHandlers({ db, onChange: deps.onScheduleChange }),
-    openApi: () => openApiDocument(),
-  };
+  const { handlers, config, logger, serverId } = deps;
   const authenticator = createAuthenticator(config.tokens);
   const browserGuard = createBrowserGuard(config);
   /** Requests that wait for something and must be told when the server stops. */

@@ -11,10 +11,14 @@ import { parseNewJob, parseNewJobs } from './parse-new-job.js';
 
 /** Undefined for no body at all: some clients send the content type with it nevertheless. */
 export function readJson(body: Buffer): unknown {
-  if (body.length === 0) return undefined;
   if (!isUtf8(body)) throw new DroverError('invalid_json', 'the body is not valid JSON: it is not UTF-8');
+  return readJsonText(body.toString('utf8'));
+}
+
+export function readJsonText(text: string): unknown {
+  if (text === '') return undefined;
   try {
-    return JSON.parse(body.toString('utf8'));
+    return JSON.parse(text);
   } catch (error) {
     throw new DroverError('invalid_json', `the body is not valid JSON: ${(error as Error).message}`);
   }

@@ -7,15 +7,13 @@
  * protocol ends the connection with the reason, never the server.
  */
 import type { IncomingMessage } from 'node:http';
-import type { Duplex } from 'node:stream';
-import { DroverError, LIMITS, STREAM_PATH } from '@drover/protocol';
+import { DroverError, LIMITS } from '@drover/protocol';
 import type { Logger } from 'pino';
 import { type WebSocket, WebSocketServer } from 'ws';
+import type { Stream } from '../api/upgrades.js';
 import { createWorkerConnection, type WorkerConnectionDeps } from './worker-connection.js';
 
-export type WorkerStream = {
-  /** Takes an upgrade request of the HTTP server. */
-  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
+export type WorkerStream = Stream & {
   /** Tells every worker to move to another server and closes when they have gone, or after `graceMs`. */
   stop(graceMs: number): Promise<void>;
 };
@@ -57,16 +55,8 @@ export function createWorkerStream(deps: StreamDeps): WorkerStream {
 
   return {
     upgrade(request, socket, head) {
-      try {
-        if (request.url?.split('?', 1)[0] !== STREAM_PATH) {
-          throw new DroverError('not_found', `there is no stream at ${request.url}`);
-        }
-        if (stopping) throw new DroverError('shutting_down', 'this server is stopping');
-        deps.authorize(request);
-      } catch (error) {
-        reject(socket, error instanceof DroverError ? error : new DroverError('internal', 'the upgrade failed'));
-        return;
-      }
+      if (stopping) throw new DroverError('shutting_down', 'this server is stopping');
+      deps.authorize(request);
       server.handleUpgrade(request, socket, head, accept);
     },
     async stop(graceMs) {
@@ -79,13 +69,4 @@ export function createWorkerStream(deps: StreamDeps): WorkerStream {
       server.close();
     },
   };
-}
-
-/** Answers an upgrade with an ordinary HTTP error, so that any client can read the reason. */
-function reject(socket: Duplex, error: DroverError): void {
-  const body = JSON.stringify(error.toBody());
-  socket.on('error', () => socket.destroy());
-  socket.end(
-    `HTTP/1.1 ${error.status} ${error.code}\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
-  );
 }

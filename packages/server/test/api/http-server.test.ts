@@ -2,8 +2,8 @@ import { Agent, request as httpRequest } from 'node:http';
 import { DroverError, ERRORS, type ErrorCode, newId } from '@drover/protocol';
 import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { createHandlers } from '../../src/api/handlers.js';
 import { createHttpServer, type HttpServer } from '../../src/api/http-server.js';
-import type { ServerConfig } from '../../src/config/server-config.js';
 import type { Database, Runner } from '../../src/db/database.js';
 import { DatabaseError } from '../../src/db/database-error.js';
 import type { Engine } from '../../src/engine.js';
@@ -34,14 +34,8 @@ beforeEach(async () => {
   };
   const config = { host: '127.0.0.1', port: 0, tokens: [], insecure: false, payloadLimitBytes: 1000, beatMs: 1000 };
   const logger = pino({ level: 'warn' }, { write: (line: string) => void logged.push(JSON.parse(line)) });
-  http = createHttpServer({
-    engine,
-    db,
-    config: config as unknown as ServerConfig,
-    logger,
-    serverId: newId(),
-    onScheduleChange() {},
-  });
+  const handlers = createHandlers({ engine, db, config, onScheduleChange() {} });
+  http = createHttpServer({ handlers, config, logger, serverId: newId() });
   address = (await http.listen()).address;
 });
 afterEach(() => http.close());

@@ -1,0 +1,104 @@
+/**
+ * A WebSocket to one server on which requests cost less than over HTTP (see calls in the protocol).
+ *
+ * What always holds: every call settles, with its answer or with the end of the connection. The socket keeps
+ * the process alive only while a call waits, as an idle HTTP connection does.
+ */
+import type { Socket } from 'node:net';
+import { CALLS_PATH, type CalledRoute, callText, parseAnswer } from '@drover/protocol';
+import { LIMITS } from '@drover/protocol/limits';
+import { WebSocket } from 'ws';
+import { TimeoutError } from '../errors.js';
+import type { HttpAnswer, ServerAddress } from './http-transport.js';
+
+const HANDSHAKE_MS = 5000;
+
+type Waiting = { resolve: (answer: HttpAnswer) => void; reject: (error: Error) => void; timer: NodeJS.Timeout };
+
+export class CallStream {
+  readonly #server: ServerAddress;
+  readonly #socket: WebSocket;
+  readonly #waiting = new Map<number, Waiting>();
+  #tcp: Socket | undefined;
+  #last = 0;
+  #wasOpen = false;
+  #failure: Error | undefined;
+
+  /** `ended` is called once, and tells whether the server had taken the connection. */
+  constructor(server: ServerAddress, token: string | undefined, ended: (wasOpen: boolean) => void) {
+    this.#server = server;
+    const socket = new WebSocket(`${server.href.replace(/^http/, 'ws').replace(/\/+$/, '')}${CALLS_PATH}`, {
+      perMessageDeflate: false,
+      maxPayload: LIMITS.requestBytes,
+      handshakeTimeout: HANDSHAKE_MS,
+      headers: token === undefined ? {} : { authorization: `Bearer ${token}` },
+      finishRequest(request) {
+        request.on('socket', (tcp) => tcp.unref());
+        request.end();
+      },
+    });
+    this.#socket = socket;
+    socket.on('upgrade', ({ socket: tcp }) => {
+      this.#tcp = tcp;
+    });
+    socket.on('open', () => {
+      this.#wasOpen = true;
+    });
+    socket.on('message', (data) => this.#receive(String(data)));
+    socket.on('error', (error) => {
+      this.#failure ??= error;
+    });
+    socket.on('close', (code) => {
+      this.#rejectAll(this.#failure ?? new Error(`the connection was closed with code ${code}`));
+      ended(this.#wasOpen);
+    });
+  }
+
+  get isOpen(): boolean {
+    return this.#socket.readyState === WebSocket.OPEN;
+  }
+
+  call(route: CalledRoute, body: string, timeoutMs: number): Promise<HttpAnswer> {
+    return new Promise((resolve, reject) => {
+      const number = ++this.#last;
+      const timer = setTimeout(() => this.#giveUp(timeoutMs), timeoutMs);
+      if (this.#waiting.size === 0) this.#tcp?.ref();
+      this.#waiting.set(number, { resolve, reject, timer });
+      this.#socket.send(callText(number, route, body));
+    });
+  }
+
+  close(): void {
+    this.#failure ??= new Error('the client is closed');
+    this.#socket.terminate();
+  }
+
+  #receive(text: string): void {
+    const answer = parseAnswer(text);
+    const waiting = answer && this.#waiting.get(answer.number);
+    if (!waiting) {
+      this.#failure ??= new Error(`${this.#server.href} sent a frame that is no answer`);
+      this.#socket.terminate();
+      return;
+    }
+    this.#waiting.delete(answer.number);
+    clearTimeout(waiting.timer);
+    if (this.#waiting.size === 0) this.#tcp?.unref();
+    const { status, body, retryAfterS } = answer;
+    waiting.resolve({ status, text: body, retryAfterMs: retryAfterS === undefined ? undefined : retryAfterS * 1000 });
+  }
+
+  /** A server that leaves one call unanswered would leave the next ones too. */
+  #giveUp(timeoutMs: number): void {
+    this.#failure ??= new TimeoutError(`${this.#server.href} did not answer within ${timeoutMs} ms`);
+    this.#socket.terminate();
+  }
+
+  #rejectAll(error: Error): void {
+    for (const { reject, timer } of this.#waiting.values()) {
+      clearTimeout(timer);
+      reject(error);
+    }
+    this.#waiting.clear();
+  }
+}

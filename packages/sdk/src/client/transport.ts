@@ -1,0 +1,59 @@
+/**
+ * One request to one server, over HTTP or over a call stream. A client that adds a second job gets a stream,
+ * opened beside its work; until it stands, and wherever there is none (a proxy that passes no WebSockets, a
+ * stream that broke), everything goes over HTTP.
+ */
+import type { CalledRoute } from '@drover/protocol';
+import { CallStream } from './call-stream.js';
+import { type HttpAnswer, type HttpRequest, HttpTransport, type ServerAddress } from './http-transport.js';
+
+/** `call`: the request is one that a call stream can carry. */
+export type TransportRequest = HttpRequest & { call?: CalledRoute | undefined };
+
+/** Characters of a body for which the stream is worth it: masking a long one costs more than HTTP. */
+const MAX_CALL_LENGTH = 64 * 1024;
+const REQUESTS_BEFORE_STREAM = 2;
+/** Before another stream is tried: after one that stood, and after one that could not be had. */
+const PAUSE_AFTER_END_MS = 1000;
+const PAUSE_AFTER_REFUSAL_MS = 60_000;
+
+type Line = { stream: CallStream | undefined; requests: number; notBefore: number };
+
+export class Transport {
+  readonly #http: HttpTransport;
+  readonly #token: string | undefined;
+  readonly #lines = new Map<string, Line>();
+
+  constructor(token: string | undefined) {
+    this.#token = token;
+    this.#http = new HttpTransport(token);
+  }
+
+  /** The answer whatever its status; rejects if there is none. */
+  send(server: ServerAddress, request: TransportRequest): Promise<HttpAnswer> {
+    if (request.call && request.body !== undefined && request.body.length <= MAX_CALL_LENGTH) {
+      const stream = this.#streamTo(server);
+      if (stream?.isOpen) return stream.call(request.call, request.body, request.timeoutMs);
+    }
+    return this.#http.send(server, request);
+  }
+
+  /** Ends every socket, also those in use. */
+  close(): void {
+    this.#http.close();
+    for (const { stream } of this.#lines.values()) stream?.close();
+  }
+
+  #streamTo(server: ServerAddress): CallStream | undefined {
+    const line = this.#lines.get(server.href) ?? { stream: undefined, requests: 0, notBefore: 0 };
+    this.#lines.set(server.href, line);
+    line.requests += 1;
+    if (!line.stream && line.requests >= REQUESTS_BEFORE_STREAM && performance.now() >= line.notBefore) {
+      line.stream = new CallStream(server, this.#token, (wasOpen) => {
+        line.stream = undefined;
+        line.notBefore = performance.now() + (wasOpen ? PAUSE_AFTER_END_MS : PAUSE_AFTER_REFUSAL_MS);
+      });
+    }
+    return line.stream;
+  }
+}

@@ -1,0 +1,117 @@
+/**
+ * The call stream: requests of the HTTP API over a WebSocket (see calls in the protocol). The same handlers,
+ * checks and errors as over HTTP; who is asking is settled once, when the connection is opened.
+ *
+ * What always holds: a call gets one answer, unless its connection ends first; a frame that is no call ends
+ * the connection with the reason.
+ */
+import {
+  answerText,
+  CALLED_ROUTES,
+  type CalledRoute,
+  type CallFrame,
+  DroverError,
+  LIMITS,
+  parseCall,
+  ROUTES,
+} from '@drover/protocol';
+import type { Logger } from 'pino';
+import { type WebSocket, WebSocketServer } from 'ws';
+import type { ServerConfig } from '../config/server-config.js';
+import { errorHeaders, logError, toDroverError } from './answer-error.js';
+import { createAdmission, type Principal } from './auth.js';
+import { bodyReader, readJsonText } from './read-body.js';
+import type { Call, RouteHandlers } from './route-handler.js';
+import type { Stream } from './upgrades.js';
+
+export type CallStream = Stream & {
+  /** Answers what is under way, then closes every connection; after `graceMs` without the answers. */
+  stop(graceMs: number): Promise<void>;
+};
+
+type CallStreamDeps = {
+  handlers: Pick<RouteHandlers, CalledRoute>;
+  config: Pick<ServerConfig, 'tokens' | 'insecure'>;
+  logger: Logger;
+};
+
+/** The line of a call stands before its body. */
+const MAX_FRAME_BYTES = LIMITS.requestBytes + 100;
+/** Calls of one connection that wait for their answers; who sends more does not read them. */
+const MAX_CALLS_UNDER_WAY = 1000;
+const GOING_AWAY = 1001;
+const POLICY_VIOLATION = 1008;
+
+const ROLES = [...new Set(CALLED_ROUTES.flatMap((name) => ROUTES[name].roles))];
+const READ_BODY = Object.fromEntries(CALLED_ROUTES.map((name) => [name, bodyReader(name)])) as {
+  [Name in CalledRoute]: ReturnType<typeof bodyReader>;
+};
+
+export function createCallStream({ handlers, config, logger }: CallStreamDeps): CallStream {
+  const admit = createAdmission(config, ROLES);
+  const server = new WebSocketServer({ noServer: true, perMessageDeflate: false, maxPayload: MAX_FRAME_BYTES });
+  const sockets = new Set<WebSocket>();
+  const underWay = new Set<Promise<void>>();
+  let stopping = false;
+
+  function accept(socket: WebSocket, principal: Principal): void {
+    let calls = 0;
+    sockets.add(socket);
+    socket.on('error', (error) => logger.debug({ err: error }, 'a call stream failed'));
+    socket.on('close', () => sockets.delete(socket));
+    socket.on('message', (data, isBinary) => {
+      const call = isBinary ? undefined : parseCall(data.toString());
+      if (!call) return socket.close(POLICY_VIOLATION, `expected a line such as "1 POST ${ROUTES.enqueueJob.path}"`);
+      if (++calls > MAX_CALLS_UNDER_WAY) return socket.close(POLICY_VIOLATION, 'too many calls without an answer');
+      const answered = answer(call, principal).then((text) => {
+        calls -= 1;
+        underWay.delete(answered);
+        socket.send(text);
+      });
+      underWay.add(answered);
+    });
+  }
+
+  async function answer({ number, route, body }: CallFrame, principal: Principal): Promise<string> {
+    try {
+      let status: number = ROUTES[route].status;
+      const call = {
+        params: undefined,
+        query: undefined,
+        body: READ_BODY[route](readJsonText(body)),
+        by: principal.name,
+        gone: () => new AbortController().signal,
+        setStatus(other: number) {
+          status = other;
+        },
+      };
+      const handle = handlers[route] as (call: Call<never>) => unknown;
+      const found = await handle(call as unknown as Call<never>);
+      return answerText({ number, status, retryAfterS: undefined, body: JSON.stringify(found) });
+    } catch (error) {
+      const known = toDroverError(error);
+      logError(logger, known, { method: ROUTES[route].method, url: ROUTES[route].path });
+      const retryAfter = errorHeaders(known)['retry-after'];
+      const retryAfterS = retryAfter === undefined ? undefined : Number(retryAfter);
+      return answerText({ number, status: known.status, retryAfterS, body: JSON.stringify(known.toBody()) });
+    }
+  }
+
+  return {
+    upgrade(request, socket, head) {
+      if (stopping) throw new DroverError('shutting_down', 'this server is stopping; send the request to another one');
+      const principal = admit(request);
+      server.handleUpgrade(request, socket, head, (opened) => accept(opened, principal));
+    },
+    async stop(graceMs) {
+      stopping = true;
+      const gone = [...sockets].map((socket) => new Promise((resolve) => socket.once('close', resolve)));
+      const limit = new Promise((resolve) => setTimeout(resolve, graceMs).unref());
+      await Promise.race([Promise.all(underWay), limit]);
+      for (const socket of sockets) socket.close(GOING_AWAY, 'this server is stopping');
+      await Promise.race([Promise.all(gone), limit]);
+      for (const socket of sockets) socket.terminate();
+      server.close();
+    },
+  };
+}

@@ -1,0 +1,34 @@
+/** One handler for each route of the table, whichever way its requests come in. */
+import type { ServerConfig } from '../config/server-config.js';
+import type { Database } from '../db/database.js';
+import type { Engine } from '../engine.js';
+import { createHotCounts } from '../queries/hot-counts.js';
+import { healthHandlers } from './health.js';
+import { jobHandlers } from './jobs.js';
+import { openApiDocument } from './openapi.js';
+import { queueHandlers } from './queues.js';
+import type { RouteHandlers } from './route-handler.js';
+import { scheduleHandlers } from './schedules.js';
+import { statsHandlers } from './stats.js';
+import { workerHandlers } from './workers.js';
+
+export type HandlersDeps = {
+  engine: Engine;
+  db: Database;
+  config: Pick<ServerConfig, 'payloadLimitBytes' | 'beatMs'>;
+  /** A schedule has changed, or has made jobs. */
+  onScheduleChange(): void;
+};
+
+export function createHandlers({ engine, db, config, onScheduleChange }: HandlersDeps): RouteHandlers {
+  const hotCounts = createHotCounts(db.reads);
+  return {
+    ...jobHandlers({ engine, db: db.reads, config }),
+    ...queueHandlers({ db: db.reads, engine, hotCounts }),
+    ...statsHandlers({ db: db.reads, hotCounts, beatMs: config.beatMs }),
+    ...workerHandlers({ db: db.reads, engine, beatMs: config.beatMs }),
+    ...healthHandlers({ db: db.control, engine }),
+    ...scheduleHandlers({ db, onChange: onScheduleChange }),
+    openApi: () => openApiDocument(),
+  };
+}
