@@ -1,10 +1,12 @@
 /**
  * Drover as it is run in production: one server process between PostgreSQL and a worker in a process of its own,
  * all over loopback, history kept. Nothing is tuned for the benchmark but the worker's number of slots; logs are as
- * quiet as the peers'. The SDK is imported where it is used: the orchestrator does not need it.
+ * quiet as the peers'.
  */
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
+import { createClient, defineJob } from '@drover/sdk';
+import { createWorker, handle as handles } from '@drover/sdk/worker';
 import { sleep } from '../lib/clock.mjs';
 import { freePort } from '../lib/free-port.mjs';
 import { ownProcess } from '../lib/owned-processes.mjs';
@@ -12,6 +14,8 @@ import { openSqlStore } from './sql-store.mjs';
 
 const SLOTS = 100;
 const START_TIMEOUT_MS = 30_000;
+
+const noop = defineJob({ type: 'noop' });
 
 const serverProgram = join(import.meta.dirname, '../../packages/server/dist/cli/main.js');
 
@@ -42,8 +46,6 @@ export const adapter = {
   },
 
   async openProducer({ droverUrl }) {
-    const { createClient, defineJob } = await import('@drover/sdk');
-    const noop = defineJob({ type: 'noop' });
     const client = createClient({ url: droverUrl });
     return {
       addOne: (payload) => client.enqueue(noop, payload),
@@ -58,9 +60,6 @@ export const adapter = {
   },
 
   async openWorker({ droverUrl }, handle) {
-    const { defineJob } = await import('@drover/sdk');
-    const { createWorker, handle: handles } = await import('@drover/sdk/worker');
-    const noop = defineJob({ type: 'noop' });
     const worker = createWorker({
       url: droverUrl,
       slots: SLOTS,

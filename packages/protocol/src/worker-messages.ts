@@ -124,9 +124,12 @@ export const assignmentSchema = z.object({
   attempt: z.int().min(1),
   maxAttempts: z.int().min(1),
   payload: z.unknown(),
-  timeoutMs: durationSchema.nullable(),
-  backoff: backoffSchema.nullable(),
-  onLost: z.enum(['rerun', 'hold']),
+  /** Absent: no limit. */
+  timeoutMs: durationSchema.optional(),
+  /** Absent: the default. */
+  backoff: backoffSchema.optional(),
+  /** Absent: rerun. */
+  onLost: z.enum(['rerun', 'hold']).optional(),
   /** The schedule that made the job, and the nominal time it was made for. */
   occurrence: z.object({ schedule: z.string(), nominalAt: z.string() }).optional(),
 });

@@ -73,7 +73,7 @@ export class Runner {
     }
     const startedAt = this.#now();
     const { timeoutMs } = assignment;
-    const clock = timeoutMs === null ? undefined : limitTime(attempt, timeoutMs, () => this.#warnOverdue(attempt));
+    const clock = timeoutMs === undefined ? undefined : limitTime(attempt, timeoutMs, () => this.#warnOverdue(attempt));
     try {
       const checked = this.#checkPayload(handler, attempt);
       const context = checked instanceof Promise ? await checked : checked;

@@ -175,6 +175,6 @@ export class StreamPeer {
 }
 
 export function assignment(type: string, payload: unknown, changes: Partial<Assignment> = {}): Assignment {
-  const plain = { queue: 'default', attempt: 1, maxAttempts: 10, timeoutMs: null, backoff: null };
+  const plain = { queue: 'default', attempt: 1, maxAttempts: 10 };
   return { id: newId(), fence: 1, type, payload, onLost: 'rerun', ...plain, ...changes };
 }

@@ -11,7 +11,8 @@ import type { Runner } from '../db/database.js';
 import { DatabaseError, isPassing } from '../db/database-error.js';
 import { failpoint } from '../failpoint.js';
 import { createGatherer } from '../gather.js';
-import { insertRows, type JobToInsert, toRow } from '../lifecycle/enqueue.js';
+import { assignmentText } from '../lifecycle/assignment-text.js';
+import { insertJobs, type JobToInsert } from '../lifecycle/enqueue.js';
 import type { Dispatcher } from './dispatcher.js';
 import type { Session } from './session.js';
 
@@ -101,12 +102,11 @@ export function createIntake(deps: IntakeDeps): Intake {
 
   /** Repeats the insert while the database is only passingly away: the ids make that the same jobs. */
   async function insertSurely(prepared: Prepared[]): Promise<Set<string>> {
-    const rows = prepared.map(({ job, payloadText, session }) => toRow(job, payloadText, session?.id));
-    const ids = prepared.map(({ job }) => job.id);
+    const rows = prepared.map(({ job, payloadText, session }) => ({ job, payloadText, sessionId: session?.id }));
     for (let tried = 1, pauseMs = FIRST_PAUSE_MS; ; tried++, pauseMs *= 3) {
       try {
         failpoint('insert.before');
-        const duplicates = await insertRows(db, rows, ids);
+        const duplicates = await insertJobs(db, rows);
         failpoint('insert.committed');
         return duplicates;
       } catch (error) {
@@ -184,8 +184,16 @@ function uniqueById(jobs: JobToInsert[]): JobToInsert[] {
 
 /** The assignment of a job that was granted with its insert: first attempt, first fence. */
 function firstAssignment(job: JobToInsert, payloadText: string): string {
-  const backoff = job.backoff ? JSON.stringify(job.backoff) : 'null';
-  return `{"id":"${job.id}","fence":1,"type":"${job.type}","queue":"${job.queue ?? DEFAULT_QUEUE}","attempt":1,"maxAttempts":${job.maxAttempts ?? DEFAULT_MAX_ATTEMPTS},"timeoutMs":${job.timeout ?? null},"backoff":${backoff},"onLost":"${job.onLost ?? 'rerun'}","payload":${payloadText}}`;
+  const { id, type, timeout, backoff, onLost } = job;
+  const rest =
+    timeout === undefined && backoff === undefined && onLost !== 'hold'
+      ? undefined
+      : JSON.stringify({ timeoutMs: timeout, backoff, onLost });
+  return assignmentText({
+    ...{ id, type, rest, fence: 1, attempt: 1, payload: payloadText },
+    queue: job.queue ?? DEFAULT_QUEUE,
+    maxAttempts: job.maxAttempts ?? DEFAULT_MAX_ATTEMPTS,
+  });
 }
 
 function asDroverError(error: unknown): Error {

@@ -11,6 +11,7 @@
  */
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
+import { assignmentText } from './assignment-text.js';
 
 /** Free slots of workers that are alike. */
 export type SlotGroup = {
@@ -29,6 +30,19 @@ export type ClaimedJob = {
   /** The assignment as the worker gets it, as JSON text. */
   assignment: string;
 };
+
+/** The columns of the claim, as texts. */
+type ClaimedRow = [
+  id: string,
+  fence: string,
+  sessionId: string,
+  attempt: string,
+  maxAttempts: string,
+  type: string,
+  queue: string,
+  payload: string,
+  rest: string | undefined,
+];
 
 const claim = sql('claim')`
 with slot_group as materialized (
@@ -91,20 +105,18 @@ from picked p
 join slot_group g on g.ordinal = p.ordinal
 -- by its address, which the lock above pins: a second look into an index would cost a fifth of the claim
 where j.ctid = p.row_address and j.state = 'ready' and p.place <= cardinality(g.slots)
-returning j.id, j.fence, j.session_id, j.attempt, j.max_attempts, j.timeout_ms, j.type, j.queue, j.backoff, j.payload, j.hold_if_lost, j.occurrence`;
+returning j.id, j.fence, j.session_id, j.attempt, j.max_attempts, j.type, j.queue, j.payload,
+  case when j.timeout_ms is not null or j.backoff is not null or j.hold_if_lost or j.occurrence is not null then
+    json_strip_nulls(json_build_object('timeoutMs', j.timeout_ms, 'backoff', j.backoff,
+      'onLost', case when j.hold_if_lost then 'hold' end, 'occurrence', j.occurrence))
+  end`;
 
 export async function claimJobs(db: Runner, groups: readonly SlotGroup[]): Promise<ClaimedJob[]> {
   const rows = await db.runRaw(claim, [JSON.stringify(groups.map(toParameter))]);
   return rows.map((row) => {
-    const [id, fence, sessionId, attempt, maxAttempts, timeoutMs, type, queue, backoff, payload, held, occurrence] =
-      row as string[];
-    return {
-      id: id as string,
-      fence: Number(fence),
-      sessionId: sessionId as string,
-      // names are checked at the border to hold nothing that JSON would escape; the rest is JSON already
-      assignment: `{"id":"${id}","fence":${fence},"type":"${type}","queue":"${queue}","attempt":${attempt},"maxAttempts":${maxAttempts},"timeoutMs":${timeoutMs},"backoff":${backoff},"onLost":"${held === 't' ? 'hold' : 'rerun'}","payload":${payload}${occurrence ? `,"occurrence":${occurrence}` : ''}}`,
-    };
+    const [id, fence, sessionId, attempt, maxAttempts, type, queue, payload, rest] = row as ClaimedRow;
+    const assignment = assignmentText({ id, fence, type, queue, attempt, maxAttempts, payload, rest });
+    return { id, fence: Number(fence), sessionId, assignment };
   });
 }
 

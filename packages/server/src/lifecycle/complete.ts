@@ -3,6 +3,7 @@
  * longer the job's changes nothing and its id is not returned. Children that the handler enqueued become
  * real in the same statement, or not at all.
  */
+import { plainArray, textArray } from '../db/array-text.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import { INSERT_FINISHED_INTO_HISTORY } from './move-to-history.js';
@@ -32,7 +33,7 @@ const FINISH = `
 
 const complete = sql('complete')`
 with outcome as (
-  select * from json_to_recordset($1) as o(id uuid, fence int, run_ms double precision, result text)
+  select * from unnest($1::uuid[], $4::int[], $5::double precision[], $6::text[]) as o(id, fence, run_ms, result)
 ), finished as (${FINISH}
 ), moved as (${INSERT_FINISHED_INTO_HISTORY}
 ), counted as (${addToRollup('finished', '$2')}
@@ -58,8 +59,15 @@ select coalesce(array_agg(id::text), '{}') as ids, (select count(*) from added) 
 
 /** Gives the ids that were completed, or null for all of them. */
 export async function completeJobs(db: Runner, serverId: string, items: Completion[]): Promise<string[] | null> {
-  const rows = items.map(({ id, fence, runMs, result }) => ({ id, fence, run_ms: runMs, result }));
-  const [answer] = await db.run<{ ids: string[] | null }>(complete, [JSON.stringify(rows), serverId, items.length]);
+  const [answer] = await db.run<{ ids: string[] | null }>(complete, [
+    plainArray(items.map(({ id }) => id)),
+    serverId,
+    items.length,
+    plainArray(items.map(({ fence }) => fence)),
+    plainArray(items.map(({ runMs }) => runMs)),
+    // most have none, and an absent array is one of nulls
+    items.some(({ result }) => result !== undefined) ? textArray(items.map(({ result }) => result)) : null,
+  ]);
   return answer?.ids ?? null;
 }
 

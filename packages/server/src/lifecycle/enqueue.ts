@@ -1,11 +1,14 @@
 /**
  * new → ready, scheduled or running, for a batch: all of it or none. Repeating a batch is harmless: a job
  * that exists, finished or not, is left as it is. The work is done by the SQL function that transactional
- * enqueues use too; see migration 0002.
+ * enqueues use too; see migration 0004.
  */
 import type { NewJob } from '@drover/protocol';
+import { plainArray, textArray } from '../db/array-text.js';
 import type { Runner } from '../db/database.js';
+import type { DatabaseError } from '../db/database-error.js';
 import { sql } from '../db/statement.js';
+import { idPrefix, isLaterThan } from '../id-time.js';
 
 /** A job on its way into the database. */
 export type JobToInsert = NewJob & { id: string; parentId?: string };
@@ -13,14 +16,52 @@ export type JobToInsert = NewJob & { id: string; parentId?: string };
 /** How far a client's clock may be ahead of the database's without a repeated enqueue being missed. */
 export const CLOCK_MARGIN_MS = 24 * 3_600_000;
 
-const insertJobs = sql('insert_jobs')`select drover.insert_jobs($1, $2, $3)::text[] as duplicates`;
+/** Ids younger than this are taken for new. If one is not, that is noticed, and only costs a second try. */
+const NEW_WITHIN_MS = 10_000;
+const UNIQUE_VIOLATION = '23505';
 
-/** One job as JSON text for `insert_jobs`; `sessionId` gives it to that worker at once. */
-export function toRow(job: JobToInsert, payloadText: string, sessionId?: string): string {
-  return JSON.stringify({
-    id: job.id,
-    type: job.type,
-    queue: job.queue,
+const insert = sql('insert_jobs')`select drover.insert_jobs($1, $2, $3, $4, $5, $6, $7, $8)::text[] as duplicates`;
+
+/** A job with its payload as text; `sessionId` gives it to that worker at once. */
+export type RowToInsert = { job: JobToInsert; payloadText: string; sessionId?: string | undefined };
+
+/** Inserts jobs and gives the ids that existed already. */
+export async function insertJobs(db: Runner, rows: readonly RowToInsert[]): Promise<Set<string>> {
+  const ids = rows.map(({ job }) => job.id);
+  const columns = [
+    plainArray(ids),
+    textArray(rows.map(({ job }) => job.type)),
+    textArray(rows.map(({ job }) => job.queue)),
+    // as text: PostgreSQL then keeps the payload as it came, \u0000 included
+    textArray(rows.map(({ payloadText }) => payloadText)),
+    rows.some(({ sessionId }) => sessionId) ? plainArray(rows.map(({ sessionId }) => sessionId)) : null,
+    optionsColumn(rows),
+    historyFrom(ids),
+  ];
+  if (!areNew(ids)) return insertColumns(db, [...columns, false]);
+  try {
+    return await insertColumns(db, [...columns, true]);
+  } catch (error) {
+    if ((error as DatabaseError).sqlState !== UNIQUE_VIOLATION) throw error;
+    return insertColumns(db, [...columns, false]);
+  }
+}
+
+async function insertColumns(db: Runner, columns: unknown[]): Promise<Set<string>> {
+  const [answer] = await db.run<{ duplicates: string[] | null }>(insert, columns);
+  return new Set(answer?.duplicates ?? []);
+}
+
+/** Null if no job has options, which is the usual case. */
+function optionsColumn(rows: readonly RowToInsert[]): string | null {
+  const options = rows.map(({ job }) => optionsOf(job));
+  if (options.every((option) => option === undefined)) return null;
+  return textArray(options.map((option) => option && JSON.stringify(option)));
+}
+
+function optionsOf(job: JobToInsert): object | undefined {
+  const options = {
+    parent_id: job.parentId,
     priority: job.priority,
     max_attempts: job.maxAttempts,
     backoff: job.backoff,
@@ -30,19 +71,25 @@ export function toRow(job: JobToInsert, payloadText: string, sessionId?: string)
     run_at: job.runAt,
     expires_at: job.expiresAt,
     tags: job.tags?.length ? job.tags : undefined,
-    // as text inside the text: PostgreSQL then keeps the payload as it came, \u0000 included
-    payload: payloadText,
-    parent_id: job.parentId,
     hold_if_lost: job.onLost === 'hold' || undefined,
-    session_id: sessionId,
+  };
+  return Object.values(options).some((value) => value !== undefined) ? options : undefined;
+}
+
+/** One job as JSON text, for what adds jobs inside another statement. */
+export function toRow(job: JobToInsert, payloadText: string): string {
+  return JSON.stringify({
+    id: job.id,
+    type: job.type,
+    queue: job.queue,
+    payload: payloadText,
+    ...optionsOf(job),
   });
 }
 
-/** Inserts rows made by `toRow` and gives the ids that existed already. */
-export async function insertRows(db: Runner, rows: string[], ids: string[]): Promise<Set<string>> {
-  const values = [`[${rows.join(',')}]`, rows.length, historyFrom(ids)];
-  const [answer] = await db.run<{ duplicates: string[] | null }>(insertJobs, values);
-  return new Set(answer?.duplicates ?? []);
+function areNew(ids: readonly string[]): boolean {
+  const limit = idPrefix(Date.now() - NEW_WITHIN_MS);
+  return ids.every((id) => isLaterThan(id, limit));
 }
 
 /**

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { cancelJobs, cancelReturnedJobs } from '../../src/lifecycle/cancel.js';
 import { claimJobs } from '../../src/lifecycle/claim.js';
 import { completeJobs } from '../../src/lifecycle/complete.js';
-import { insertRows, toRow } from '../../src/lifecycle/enqueue.js';
+import { insertJobs } from '../../src/lifecycle/enqueue.js';
 import { expireJobs } from '../../src/lifecycle/expire.js';
 import { failJobs } from '../../src/lifecycle/fail.js';
 import { LOST_LIMIT, loseExpiredSessions } from '../../src/lifecycle/lose.js';
@@ -78,7 +78,7 @@ const enqueue = (added: Added) =>
     const id = newId();
     const expiresAt = { never: undefined, later: '2999-01-01T00:00:00Z', now: '2000-01-01T00:00:00Z' }[added.expires];
     const given = { id, type: TYPE, maxAttempts: added.maxAttempts, ...(added.delayed ? { delay: 3_600_000 } : {}) };
-    await insertRows(db.bulk, [toRow({ ...given, ...(expiresAt ? { expiresAt } : {}) }, 'null')], [id]);
+    await insertJobs(db.bulk, [{ job: { ...given, ...(expiresAt ? { expiresAt } : {}) }, payloadText: 'null' }]);
     model.jobs.push({
       id,
       state: added.delayed ? 'scheduled' : 'ready',
@@ -97,7 +97,7 @@ const repeatEnqueue = (number: number) =>
   command(`repeat enqueue(${number})`, async ({ jobs }, { db }) => {
     const job = pick(jobs, number);
     if (!job) return;
-    const duplicates = await insertRows(db.bulk, [toRow({ id: job.id, type: TYPE }, '"other"')], [job.id]);
+    const duplicates = await insertJobs(db.bulk, [{ job: { id: job.id, type: TYPE }, payloadText: '"other"' }]);
     expect([...duplicates]).toEqual([job.id]);
   });
 

@@ -25,8 +25,6 @@ test('V1 a claimed job is running, held by the session, with its first fence and
     attempt: 1,
     maxAttempts: 2,
     timeoutMs: 500,
-    backoff: null,
-    onLost: 'rerun',
     payload: { a: 'é"\\' },
   });
   expect(await bench.row(id as string)).toMatchObject({ state: 'running', session_id: sessionId, attempt: 1 });

@@ -1,7 +1,7 @@
 import { newId } from '@drover/protocol';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { completeJobs } from '../../src/lifecycle/complete.js';
-import { historyFrom, insertRows, toRow } from '../../src/lifecycle/enqueue.js';
+import { historyFrom, insertJobs } from '../../src/lifecycle/enqueue.js';
 import { createLifecycleBench, type LifecycleBench, SERVER_ID } from '../support/lifecycle.js';
 
 let bench: LifecycleBench;
@@ -11,11 +11,9 @@ beforeAll(async () => {
 afterAll(() => bench.close());
 
 function insert(...jobs: { id: string; type: string; payload?: unknown }[]) {
-  const rows = jobs.map((job) => toRow(job, JSON.stringify(job.payload ?? null)));
-  return insertRows(
+  return insertJobs(
     bench.db.bulk,
-    rows,
-    jobs.map((job) => job.id),
+    jobs.map((job) => ({ job, payloadText: JSON.stringify(job.payload ?? null) })),
   );
 }
 
@@ -105,8 +103,11 @@ test('an enqueue that waits for the commit of the first copy’s finish does not
 
 test('a batch with one bad row adds nothing', async () => {
   const good = newId();
-  const rows = [toRow({ id: good, type: 'work' }, '1'), toRow({ id: newId(), type: 'work' }, 'not json')];
-  await expect(insertRows(bench.db.bulk, rows, [good])).rejects.toMatchObject({ kind: 'refused' });
+  const rows = [
+    { job: { id: good, type: 'work' }, payloadText: '1' },
+    { job: { id: newId(), type: 'work' }, payloadText: 'not json' },
+  ];
+  await expect(insertJobs(bench.db.bulk, rows)).rejects.toMatchObject({ kind: 'refused' });
   await expect(bench.row(good)).rejects.toThrow('0 times');
 });
 

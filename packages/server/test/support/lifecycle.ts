@@ -3,7 +3,7 @@ import { newId } from '@drover/protocol';
 import type pg from 'pg';
 import { connectDatabase, type Database } from '../../src/db/database.js';
 import { type ClaimedJob, claimJobs } from '../../src/lifecycle/claim.js';
-import { insertRows, type JobToInsert, toRow } from '../../src/lifecycle/enqueue.js';
+import { insertJobs, type JobToInsert } from '../../src/lifecycle/enqueue.js';
 import { createTestDatabase } from './database.js';
 import { guardMoves } from './guard-moves.js';
 
@@ -34,8 +34,8 @@ export async function createLifecycleBench(): Promise<LifecycleBench> {
     async add(...given) {
       const jobs = given.map((job) => ({ id: newId(), type: 'work', payload: { some: 'payload' }, ...job }));
       const ids = jobs.map((job) => job.id);
-      const rows = jobs.map((job) => toRow(job, JSON.stringify(job.payload ?? null)));
-      await insertRows(db.bulk, rows, ids);
+      const rows = jobs.map((job) => ({ job, payloadText: JSON.stringify(job.payload ?? null) }));
+      await insertJobs(db.bulk, rows);
       return ids;
     },
     async claim(count = 1, { types = ['work'], queues, sessionId = newId() } = {}) {

@@ -103,7 +103,7 @@ export class IsolatedRunner {
       process.interrupt(reason, error);
       killTimer.within(Math.min(graceMs, MAX_GRACE_MS[reason] ?? graceMs));
     };
-    const clock = timeoutMs === null ? undefined : limitTime(attempt, timeoutMs);
+    const clock = timeoutMs === undefined ? undefined : limitTime(attempt, timeoutMs);
     this.#running.set(attempt, process);
     let ended: Ended | undefined;
     try {

@@ -118,7 +118,7 @@ export class JobProcess {
   /** Resolves when the handler has settled; rejects when the process is gone before. */
   async run(assignment: Assignment, listener: JobListener): Promise<Ended> {
     this.#jobs++;
-    this.#table.setDuty(this.#row, assignment.onLost);
+    this.#table.setDuty(this.#row, assignment.onLost ?? 'rerun');
     const ended = new Promise<Ended>((resolve) => {
       this.#current = { listener, resolve };
     });

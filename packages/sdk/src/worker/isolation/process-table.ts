@@ -16,7 +16,7 @@ const DUTY = 2;
 const ROW_LENGTH = 3;
 
 const DUTIES = { idle: 0, rerun: 1, hold: 2 } as const;
-export type Duty = 'idle' | Assignment['onLost'];
+export type Duty = 'idle' | NonNullable<Assignment['onLost']>;
 
 /** Can be posted to another thread. */
 export type SharedProcessTable = { readonly owner: string; readonly rows: Int32Array };

@@ -9,7 +9,7 @@ import type { Grant, Outcome } from '@drover/protocol';
 const STARTED_BYTES = 128;
 const FINISHED = '["finished",';
 
-export type Started = Grant & { type: string; onLost: string };
+export type Started = Grant & { type: string; onLost?: string | undefined };
 export type Undelivered = Grant & { text: string };
 /** One grant. Two of one job can be here at once: one that has not stopped yet, and the next. */
 type Held = {
@@ -152,7 +152,7 @@ function bytesOf({ started, finished }: Held): number {
 }
 
 /** By hand, as for acknowledgements: ids are UUIDs, and this is done for each job. */
-function startedLine({ id, fence, type, onLost }: Started): string {
+function startedLine({ id, fence, type, onLost = 'rerun' }: Started): string {
   return `["started","${id}",${fence},${JSON.stringify(type)},"${onLost}"]\n`;
 }
 

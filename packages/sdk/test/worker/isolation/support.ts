@@ -57,7 +57,7 @@ export class TestWorker {
 export type Started = { attempt: Attempt; outcome: Promise<Outcome | undefined> };
 
 export function assignment(type: string, payload: unknown, changes: Partial<Assignment> = {}): Assignment {
-  const plain = { queue: 'default', attempt: 1, maxAttempts: 10, timeoutMs: null, backoff: null } as const;
+  const plain = { queue: 'default', attempt: 1, maxAttempts: 10 } as const;
   return { id: newId(), fence: 1, type, payload, onLost: 'rerun', ...plain, ...changes };
 }
 

@@ -1,0 +1,27 @@
+/** An assignment as a worker gets it, written by hand: its parts are JSON already, or names that need no escapes. */
+export type AssignmentParts = {
+  id: string;
+  fence: number | string;
+  type: string;
+  queue: string;
+  attempt: number | string;
+  maxAttempts: number | string;
+  /** JSON text. */
+  payload: string;
+  /** JSON text of an object with what few jobs have: timeoutMs, backoff, onLost, occurrence. */
+  rest: string | undefined;
+};
+
+export function assignmentText({
+  id,
+  fence,
+  type,
+  queue,
+  attempt,
+  maxAttempts,
+  payload,
+  rest,
+}: AssignmentParts): string {
+  const more = rest ? `,${rest.slice(1, -1)}` : '';
+  return `{"id":"${id}","fence":${fence},"type":"${type}","queue":"${queue}","attempt":${attempt},"maxAttempts":${maxAttempts}${more},"payload":${payload}}`;
+}
