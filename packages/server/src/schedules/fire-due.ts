@@ -12,6 +12,7 @@
  * then keep everybody else away. Instead each server looks first at its own share of the schedules, by their ids, and
  * takes over those of others when it has none left and they are OVERDUE_MS late.
  */
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { newId, type SkipReason } from '@drover/protocol';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
@@ -26,6 +27,9 @@ export type Share = { index: number; of: number };
 
 /** A schedule of another server's share is taken over when it is this late. */
 const OVERDUE_MS = 1000;
+
+/** After so long of planning others get a turn of the event loop: one schedule may have 20,000 occurrences to look at. */
+const MAX_WORK_MS = 20;
 
 /** A job that the person's "unknown" ended for the schedule: its lease is over, and nobody knows when it will be settled. */
 const LIVES = `exists (select from drover.job j where j.id = s.last_job_id and j.state <> 'unknown')`;
@@ -111,6 +115,9 @@ export const INSERT_JOBS = `
   where d.state = 'fired'
   having count(*) > 0`;
 
+/** What tells the row of a run from that of its first occurrence. */
+export const RUN_MARK = `interval '1 microsecond'`;
+
 const fire = sql('schedules_fire')`
 with given as materialized (
   select *
@@ -142,11 +149,12 @@ with given as materialized (
   where s.ctid = g.row_address and s.revision = g.revision
   returning s.id, g.occurrences
 ), decided as (
-  insert into drover.occurrence as o (schedule_id, nominal_at, due_at, kind, state, reason, job_id)
-  select t.id, x.nominal_at, x.due_at, 'scheduled', x.state, x.reason, x.job_id
+  insert into drover.occurrence as o (schedule_id, nominal_at, due_at, kind, state, reason, job_id, last_at, occurrences)
+  select t.id, x.nominal_at + case when x.last_at is null then interval '0' else ${RUN_MARK} end, x.due_at,
+    'scheduled', x.state, x.reason, x.job_id, x.last_at, x.count
   from taken t
   cross join lateral json_to_recordset(t.occurrences) as x(
-    nominal_at timestamptz, due_at timestamptz, state text, reason text, job_id uuid
+    nominal_at timestamptz, due_at timestamptz, state text, reason text, job_id uuid, last_at timestamptz, count int
   )
   ${DECIDED_ANEW}
   where o.state = 'waiting'
@@ -233,7 +241,12 @@ async function firePlans(db: Runner, rows: DueSchedule[], planner: Planner): Pro
     broken: [],
   };
   const plans = new Map<string, { row: DueSchedule; plan: Plan; written: Written }>();
+  let workingSince = performance.now();
   for (const row of rows) {
+    if (performance.now() - workingSince > MAX_WORK_MS) {
+      await nextTurn();
+      workingSince = performance.now();
+    }
     try {
       const plan = planner(await compiledFor(db, row), statusOf(row), row.nowMs);
       plans.set(row.id, { row, plan, written: toWritten(row, plan) });
@@ -281,12 +294,14 @@ type Written = ReturnType<typeof toWritten>;
 
 /** A plan as the statement takes it. */
 function toWritten(row: DueSchedule, plan: Plan) {
-  const occurrences = plan.occurrences.map(({ nominalMs, dueMs, state, reason }) => ({
+  const occurrences = plan.occurrences.map(({ nominalMs, dueMs, state, reason, run }) => ({
     nominal_at: iso(nominalMs),
     due_at: iso(dueMs),
     state,
     reason,
     job_id: state === 'fired' ? newId() : undefined,
+    last_at: run && iso(run.lastMs),
+    count: run?.count ?? 1,
   }));
   const jobs = occurrences.flatMap(({ job_id }) => job_id ?? []);
   const isFull =
@@ -304,7 +319,7 @@ function toWritten(row: DueSchedule, plan: Plan) {
     pause_note: plan.pauseNote,
     last_job_id: jobs.at(-1),
     fired: jobs.length,
-    skipped: occurrences.filter(({ state }) => state === 'skipped').length,
+    skipped: occurrences.reduce((sum, { state, count }) => (state === 'skipped' ? sum + count : sum), 0),
     occurrences,
   };
 }
