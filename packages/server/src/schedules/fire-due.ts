@@ -18,9 +18,10 @@ import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import { failpoint } from '../failpoint.js';
 import { calendarDates } from './calendars.js';
-import { type CompiledSchedule, compiledOnce, compileSchedule, type Definition } from './compiled.js';
+import { type CompiledSchedule, compiledOnce, compileSchedule, type Definition, toNextTime } from './compiled.js';
 import { type Plan, planFiring } from './plan-firing.js';
-import { milliseconds } from './schedule-row.js';
+import { foundByRules, milliseconds } from './schedule-row.js';
+import { ZONE_RULES } from './zone.js';
 
 /** Which of the schedules are this server's own: those whose id leaves `index` when divided by `of`. */
 export type Share = { index: number; of: number };
@@ -122,8 +123,8 @@ const fire = sql('schedules_fire')`
 with given as materialized (
   select *
   from json_to_recordset($1) as g(
-    id bigint, revision bigint, handled_until timestamptz, next_at timestamptz, due_at timestamptz, ended boolean,
-    waiting_at timestamptz, pause_note text, last_job_id uuid, fired int, skipped int, occurrences json
+    id bigint, revision bigint, handled_until timestamptz, next_at timestamptz, due_at timestamptz,
+    next_offset_ms int, ended boolean, waiting_at timestamptz, pause_note text, last_job_id uuid, fired int, skipped int, occurrences json
   )
 ), locked as materialized (
   -- whoever is being fired by somebody else is theirs
@@ -137,7 +138,7 @@ with given as materialized (
   set revision = s.revision + 1, handled_until = g.handled_until, waiting_at = g.waiting_at,
     next_at = case when g.pause_note is null then g.next_at end,
     due_at = case when g.pause_note is null then g.due_at end,
-    ended = g.ended and g.pause_note is null,
+    ended = g.ended and g.pause_note is null, ${foundByRules('$2')},
     fired = s.fired + g.fired, skipped = s.skipped + g.skipped,
     last_job_id = coalesce(g.last_job_id, s.last_job_id),
     last_fired_at = case when g.fired > 0 then now() else s.last_fired_at end,
@@ -248,8 +249,9 @@ async function firePlans(db: Runner, rows: DueSchedule[], planner: Planner): Pro
       workingSince = performance.now();
     }
     try {
-      const plan = planner(await compiledFor(db, row), statusOf(row), row.nowMs);
-      plans.set(row.id, { row, plan, written: toWritten(row, plan) });
+      const compiled = await compiledFor(db, row);
+      const plan = planner(compiled, statusOf(row), row.nowMs);
+      plans.set(row.id, { row, plan, written: toWritten(row, plan, compiled) });
     } catch (error) {
       // one that cannot be read must not keep the others from their time
       fired.broken.push({ schedule: row.name, error: error as Error });
@@ -259,7 +261,7 @@ async function firePlans(db: Runner, rows: DueSchedule[], planner: Planner): Pro
   if (plans.size === 0) return fired;
   failpoint('fire.before');
   const batch = JSON.stringify(Array.from(plans.values(), ({ written }) => written));
-  const [answer] = await db.run<{ taken: string[] }>(fire, [batch]);
+  const [answer] = await db.run<{ taken: string[] }>(fire, [batch, ZONE_RULES]);
   failpoint('fire.committed');
   for (const id of answer?.taken ?? []) {
     const entry = plans.get(id);
@@ -293,7 +295,7 @@ const planWaiting: Planner = (compiled, status) => {
 type Written = ReturnType<typeof toWritten>;
 
 /** A plan as the statement takes it. */
-function toWritten(row: DueSchedule, plan: Plan) {
+function toWritten(row: DueSchedule, plan: Plan, compiled: CompiledSchedule) {
   const occurrences = plan.occurrences.map(({ nominalMs, dueMs, state, reason, run }) => ({
     nominal_at: iso(nominalMs),
     due_at: iso(dueMs),
@@ -311,8 +313,7 @@ function toWritten(row: DueSchedule, plan: Plan) {
     id: row.id,
     revision: row.revision,
     handled_until: iso(plan.handledUntilMs),
-    next_at: next && iso(next.nominalMs),
-    due_at: next && iso(next.dueMs),
+    ...(next && toNextTime(compiled, next.nominalMs, next.dueMs)),
     // one that waits is still to come
     ended: next === undefined,
     waiting_at: plan.waitingMs === undefined ? undefined : iso(plan.waitingMs),

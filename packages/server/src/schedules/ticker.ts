@@ -7,6 +7,7 @@ import { createAlarm } from '../alarm.js';
 import type { Runner } from '../db/database.js';
 import { armSchedules } from './arm.js';
 import { type Fired, fireDue, fireOverdue, fireWaiting, jobsToCancel, type Share, untilNextDueMs } from './fire-due.js';
+import { FIRST_ID, followNewRules, replaceOlderRules } from './follow-rules.js';
 
 export type Ticker = {
   start(): void;
@@ -31,7 +32,7 @@ const MAX_PAUSE_MS = 1000;
 const LANES = 2;
 /** Until the next look when something is due, but not ours. */
 const NOT_OURS_PAUSE_MS = 100;
-/** The look for what waits, what has no next time and what is to be cancelled. */
+/** The look for what waits, what has no next time or an outdated one, and what is to be cancelled. */
 const UPKEEP_EVERY_MS = 500;
 /** Firing later than this is worth a line in the log. */
 const LATE_MS = 5000;
@@ -39,6 +40,8 @@ const LATE_MS = 5000;
 export function createTicker(deps: TickerDeps): Ticker {
   const { db, logger } = deps;
   let upkeepAt = 0;
+  /** Where the look for next times of older rules goes on; undefined when all have been seen. */
+  let olderRulesAfter: string | undefined = FIRST_ID;
 
   /** Gives the milliseconds until it should run again. */
   async function tick(signal: AbortSignal): Promise<number> {
@@ -74,6 +77,8 @@ export function createTicker(deps: TickerDeps): Ticker {
       armed = await armSchedules(db, BATCH);
       if (armed > 0) logger.debug({ schedules: armed }, 'schedules got their next time');
     } while (armed === BATCH && !signal.aborted);
+    if (olderRulesAfter !== undefined) olderRulesAfter = await followNewRules(db, BATCH, olderRulesAfter);
+    await replaceOlderRules(db, BATCH);
     await tell(await fireWaiting(db, BATCH));
     const ids = await jobsToCancel(db, BATCH);
     if (ids.length > 0) await deps.cancel(ids);
