@@ -29,6 +29,8 @@ import { publishPayloadLimit } from './housekeeping/settings.js';
 import { cancelJobs, jobState } from './lifecycle/cancel.js';
 import { retryJob } from './lifecycle/retry.js';
 import { failUnknownJob } from './lifecycle/settle.js';
+import { createMetrics, type FinishedState } from './metrics.js';
+import { createReport } from './schedules/report.js';
 import { createTicker } from './schedules/ticker.js';
 import { VERSION } from './version.js';
 
@@ -57,17 +59,22 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
     draining: false,
   };
   const stopping = new AbortController();
+  const metrics = createMetrics();
   const db = connectDatabase({
     url: config.databaseUrl,
     poolSize: config.poolSize,
     onError: (error) => logger.warn({ err: error }, 'a database connection failed'),
+    onFailure: (kind) => metrics.databaseErrors.inc({ kind }),
     onMove: (url) => logger.warn({ host: new URL(url).host }, 'using another database host'),
   });
 
   const waiters = createWaiters({ db: db.reads, logger });
   const pauses = createPauses(db.control);
-  const dispatcher = createDispatcher({ db: db.control, logger, pollMs: config.pollMs, isPaused: pauses.isPaused });
-  const duties = createDuties({ ...config, db, identity, dispatcher, pauses, logger, onFinished: waiters.finished });
+  const dispatcher = createDispatcher({
+    ...{ db: db.control, logger, metrics, pollMs: config.pollMs },
+    isPaused: pauses.isPaused,
+  });
+  const duties = createDuties({ ...config, db, identity, dispatcher, pauses, logger, metrics, onFinished });
   const wakeups = createWakeups({
     url: db.url,
     db: db.bulk,
@@ -93,7 +100,8 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
     db: db.control,
     serverId: id,
     logger,
-    onFinished: waiters.finished,
+    metrics,
+    onFinished,
     onQueued(inMs) {
       if (inMs > 0) due.expect(inMs);
       else dispatcher.wake();
@@ -104,6 +112,7 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
     db: db.bulk,
     dispatcher,
     logger,
+    metrics,
     maxPending: config.maxPending,
     onReady: tellReady,
     onScheduled(inMs) {
@@ -129,7 +138,7 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
     async cancel(jobId) {
       const { cancelled, requested } = await cancelJobs(db.bulk, id, [jobId]);
       if (cancelled.length > 0) {
-        waiters.finished(cancelled);
+        onFinished('cancelled', cancelled);
         return 'cancelled';
       }
       const [request] = requested;
@@ -148,7 +157,7 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
     },
     async fail(jobId, reason) {
       if (!(await failUnknownJob(db.bulk, id, jobId, reason))) return wrongStateOf(jobId);
-      waiters.finished([jobId]);
+      onFinished('failed', [jobId]);
       return 'done';
     },
     async pause(scope, name, by, note) {
@@ -172,7 +181,7 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
       return found;
     },
     health() {
-      const sinceBeat = duties.lastBeatAt === undefined ? undefined : performance.now() - duties.lastBeatAt;
+      const sinceBeat = sinceBeatMs();
       const late = sinceBeat === undefined || sinceBeat > 3 * config.beatMs;
       return [
         late
@@ -180,16 +189,32 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
           : { check: 'beat', status: 'okay' },
       ];
     },
+    metrics: () =>
+      metrics.text({
+        workers: dispatcher.sessions.size,
+        heldJobs: sum(dispatcher.sessions.values(), ({ grants }) => grants.size),
+        pendingJobs: intake.pending,
+        sinceBeatMs: sinceBeatMs(),
+      }),
   };
+
+  function onFinished(state: FinishedState, ids: readonly string[]): void {
+    metrics.finished.inc({ state }, ids.length);
+    waiters.finished(ids);
+  }
+
+  function sinceBeatMs(): number | undefined {
+    return duties.lastBeatAt === undefined ? undefined : performance.now() - duties.lastBeatAt;
+  }
 
   async function wrongStateOf(jobId: string) {
     const state = await jobState(db.reads, jobId);
     return state === undefined ? ('not_found' as const) : { wrongState: state };
   }
 
+  const report = createReport({ logger, metrics, lateAfterMs: config.lateAfterMs });
   const ticker = createTicker({
-    db: db.bulk,
-    logger,
+    ...{ db: db.bulk, logger, report },
     share: duties.share,
     onFired() {
       dispatcher.wake();
@@ -197,7 +222,7 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
     },
     async cancel(jobIds) {
       const { cancelled, requested } = await cancelJobs(db.bulk, id, jobIds);
-      waiters.finished(cancelled);
+      onFinished('cancelled', cancelled);
       for (const request of requested) {
         tellToStop(dispatcher.sessions.get(request.sessionId), [{ ...request, reason: 'cancelled' }]);
       }
@@ -206,7 +231,7 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
   });
 
   const http = createHttpServer({
-    ...{ engine, db, config, logger, serverId: id },
+    ...{ engine, db, config, logger, report, serverId: id },
     onScheduleChange() {
       ticker.wake();
       dispatcher.wake();
@@ -270,6 +295,12 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
 /** An address that others can use: who listens on all interfaces is known by the name of the machine. */
 function reachable(address: string, host: string, port: number): string {
   return host === '0.0.0.0' || host === '::' ? `http://${hostname()}:${port}` : address;
+}
+
+function sum<Item>(items: Iterable<Item>, countOf: (item: Item) => number): number {
+  let total = 0;
+  for (const item of items) total += countOf(item);
+  return total;
 }
 
 /** Waits for something that may never come, but not for ever. */

@@ -18,6 +18,7 @@ import type { ServerConfig } from '../config/server-config.js';
 import type { Database } from '../db/database.js';
 import type { Engine } from '../engine.js';
 import { createHotCounts } from '../queries/hot-counts.js';
+import type { Report } from '../schedules/report.js';
 import { errorHeaders, logError, toDroverError } from './answer-error.js';
 import { createAuthenticator, requireKnown, requireRole } from './auth.js';
 import { answerBrokenRequest, answerExpectation } from './broken-request.js';
@@ -41,6 +42,8 @@ export type HttpServerDeps = {
   serverId: string;
   /** A schedule has changed, or has made jobs. */
   onScheduleChange(): void;
+  /** Is told of occurrences of schedules that were decided. */
+  report: Report;
 };
 
 export type HttpServer = {
@@ -63,6 +66,7 @@ const SILENCE_TIMEOUT_MS = LIMITS.resultWaitMs + 30_000;
 const CLOSE_GRACE_MS = 5000;
 
 const JSON_TYPE = 'application/json; charset=utf-8';
+const PLAIN_TEXT = 'text/plain; charset=utf-8';
 const NOTHING = z.strictObject({});
 
 export function createHttpServer(deps: HttpServerDeps): HttpServer {
@@ -74,8 +78,9 @@ export function createHttpServer(deps: HttpServerDeps): HttpServer {
     ...statsHandlers({ db: db.reads, hotCounts, beatMs: config.beatMs }),
     ...workerHandlers({ db: db.reads, engine, beatMs: config.beatMs }),
     ...healthHandlers({ db: db.control, engine }),
-    ...scheduleHandlers({ db, onChange: deps.onScheduleChange }),
+    ...scheduleHandlers({ db, onChange: deps.onScheduleChange, report: deps.report }),
     openApi: () => openApiDocument(),
+    metrics: () => engine.metrics(),
   };
   const authenticator = createAuthenticator(config.tokens);
   const browserGuard = createBrowserGuard(config);
@@ -161,7 +166,7 @@ export function createHttpServer(deps: HttpServerDeps): HttpServer {
         const answer = await handle(call as unknown as Call<never>);
         if (closing) reply.header('connection', 'close');
         return typeof answer === 'string'
-          ? reply.type('text/plain; charset=utf-8').send(answer)
+          ? reply.type(route.mediaType ?? PLAIN_TEXT).send(answer)
           : reply.type(JSON_TYPE).send(JSON.stringify(answer));
       },
     });

@@ -174,7 +174,15 @@ select extract(epoch from min(due_at) - clock_timestamp()) * 1000 as ms
 from drover.schedule
 where due_at is not null`;
 
-export type Skipped = { schedule: string; nominalMs: number; reason: SkipReason };
+/** One that was fired. */
+export type Firing = {
+  schedule: string;
+  nominalMs: number;
+  /** Undefined: it had to wait for the job before it. */
+  latenessMs: number | undefined;
+};
+/** Those of one schedule that were left out for one reason. */
+export type Skipped = { schedule: string; reason: SkipReason; count: number; firstMs: number; lastMs: number };
 
 export type Fired = {
   /** Rows that were read; fewer than the limit means that there were no more. */
@@ -182,9 +190,8 @@ export type Fired = {
   /** Schedules whose occurrences this call has decided. */
   taken: number;
   jobs: number;
+  firings: Firing[];
   skipped: Skipped[];
-  /** The largest lateness in milliseconds. */
-  latestMs: number;
   /** Jobs that a later occurrence wants stopped. */
   toCancel: string[];
   paused: string[];
@@ -235,8 +242,8 @@ async function firePlans(db: Runner, rows: DueSchedule[], planner: Planner): Pro
     read: rows.length,
     taken: 0,
     jobs: 0,
+    firings: [],
     skipped: [],
-    latestMs: 0,
     toCancel: [],
     paused: [],
     broken: [],
@@ -327,12 +334,22 @@ function toWritten(row: DueSchedule, plan: Plan, compiled: CompiledSchedule) {
 
 function addUp(fired: Fired, row: DueSchedule, plan: Plan): void {
   fired.taken += 1;
-  for (const { nominalMs, dueMs, state, reason } of plan.occurrences) {
-    if (state === 'fired') {
-      fired.jobs += 1;
-      fired.latestMs = Math.max(fired.latestMs, row.nowMs - dueMs);
-    } else if (reason !== undefined) fired.skipped.push({ schedule: row.name, nominalMs, reason });
+  const skipped = new Map<SkipReason, Skipped>();
+  for (const { nominalMs, dueMs, state, reason, run } of plan.occurrences) {
+    const latenessMs = nominalMs === row.waitingMs ? undefined : row.nowMs - dueMs;
+    if (state === 'fired') fired.firings.push({ schedule: row.name, nominalMs, latenessMs });
+    if (reason === undefined) continue;
+    const known = skipped.get(reason) ?? {
+      schedule: row.name,
+      reason,
+      count: 0,
+      firstMs: nominalMs,
+      lastMs: nominalMs,
+    };
+    skipped.set(reason, { ...known, count: known.count + (run?.count ?? 1), lastMs: run?.lastMs ?? nominalMs });
   }
+  fired.jobs = fired.firings.length;
+  fired.skipped.push(...skipped.values());
   const cancels = row.definition.overlap === 'cancel-previous' && plan.waitingMs !== undefined;
   if (cancels && row.lastJobId) fired.toCancel.push(row.lastJobId);
   if (plan.pauseNote !== undefined) fired.paused.push(row.name);

@@ -8,6 +8,7 @@ import type { Runner } from '../db/database.js';
 import { armSchedules } from './arm.js';
 import { type Fired, fireDue, fireOverdue, fireWaiting, jobsToCancel, type Share, untilNextDueMs } from './fire-due.js';
 import { FIRST_ID, followNewRules, replaceOlderRules } from './follow-rules.js';
+import type { Report } from './report.js';
 
 export type Ticker = {
   start(): void;
@@ -19,6 +20,7 @@ export type Ticker = {
 type TickerDeps = {
   db: Runner;
   logger: Logger;
+  report: Report;
   share(): Share;
   /** Jobs are ready. */
   onFired(): void;
@@ -34,8 +36,6 @@ const LANES = 2;
 const NOT_OURS_PAUSE_MS = 100;
 /** The look for what waits, what has no next time or an outdated one, and what is to be cancelled. */
 const UPKEEP_EVERY_MS = 500;
-/** Firing later than this is worth a line in the log. */
-const LATE_MS = 5000;
 
 export function createTicker(deps: TickerDeps): Ticker {
   const { db, logger } = deps;
@@ -86,15 +86,7 @@ export function createTicker(deps: TickerDeps): Ticker {
 
   async function tell(fired: Fired): Promise<void> {
     if (fired.jobs > 0) deps.onFired();
-    for (const { schedule, error } of fired.broken)
-      logger.error({ schedule, err: error }, 'a schedule was paused: it cannot be read');
-    for (const schedule of fired.paused) logger.warn({ schedule }, 'a schedule was paused after failures');
-    if (fired.skipped.length > 0) {
-      const [first] = fired.skipped;
-      logger.warn({ skipped: fired.skipped.length, first }, 'occurrences were skipped');
-    }
-    if (fired.latestMs > LATE_MS)
-      logger.warn({ jobs: fired.jobs, latenessMs: fired.latestMs }, 'occurrences were fired late');
+    deps.report(fired);
     if (fired.toCancel.length > 0) await deps.cancel(fired.toCancel);
   }
 

@@ -31,6 +31,7 @@ beforeEach(async () => {
     setWorkerPaused: async () => false,
     waitForFinish: async () => {},
     health: () => [{ check: 'dispatcher', status: 'error', message: 'it sleeps' }],
+    metrics: async () => '',
   };
   const config = { host: '127.0.0.1', port: 0, tokens: [], insecure: false, payloadLimitBytes: 1000, beatMs: 1000 };
   const logger = pino({ level: 'warn' }, { write: (line: string) => void logged.push(JSON.parse(line)) });
@@ -41,6 +42,7 @@ beforeEach(async () => {
     logger,
     serverId: newId(),
     onScheduleChange() {},
+    report() {},
   });
   address = (await http.listen()).address;
 });
