@@ -22,6 +22,7 @@ import { createWorkerStream } from './dispatch/stream.js';
 import { createWaiters } from './dispatch/waiters.js';
 import { createWakeups } from './dispatch/wakeups.js';
 import type { Engine } from './engine.js';
+import { createEvents } from './events.js';
 import { createDue } from './housekeeping/due.js';
 import { createDuties } from './housekeeping/duties.js';
 import { leaveCluster, type ServerIdentity, sayPresence } from './housekeeping/presence.js';
@@ -212,7 +213,7 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
     return state === undefined ? ('not_found' as const) : { wrongState: state };
   }
 
-  const report = createReport({ logger, metrics, lateAfterMs: config.lateAfterMs });
+  const report = createReport({ events: createEvents(logger), metrics, lateAfterMs: config.lateAfterMs });
   const ticker = createTicker({
     ...{ db: db.bulk, logger, report },
     share: duties.share,

@@ -1,7 +1,8 @@
 /** The page of monitoring against what a server prints. */
 import { describe, expect, it } from 'vitest';
+import { EVENTS } from '../../packages/server/src/events.js';
 import { createMetrics } from '../../packages/server/src/metrics.js';
-import { codeWords, readPage, section, tableRows } from './support/page.js';
+import { codeWords, named, readPage, section, tableRows } from './support/page.js';
 
 const page = section(readPage('docs/operations/monitoring.md'), '## Metrics');
 const printed = await createMetrics().text({ workers: 0, heldJobs: 0, pendingJobs: 0, sinceBeatMs: undefined });
@@ -40,5 +41,14 @@ describe('docs/operations/monitoring.md', () => {
     for (const name of names) {
       if (name.startsWith('drover_')) expect(known).toContain(name);
     }
+  });
+
+  it('lists every event and no other', () => {
+    const events = section(readPage('docs/operations/monitoring.md'), '### Events');
+    expect(
+      named(events)
+        .filter((name) => name.includes('.'))
+        .sort(),
+    ).toEqual(Object.keys(EVENTS).sort());
   });
 });
