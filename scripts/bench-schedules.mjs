@@ -27,7 +27,15 @@ const server = createServer(
   {
     ...{ port: 0, host: '127.0.0.1', databaseUrl: postgres.url, tokens: [], insecure: false, publicUrl: undefined },
     ...{ retentionMs: 86_400_000, payloadLimitBytes: 1_048_576, resultLimitBytes: 1_048_576 },
-    ...{ beatMs: 5000, leaseMs: 30_000, pollMs: 1000, maxPending: 10_000, poolSize: 8, logLevel: 'silent' },
+    ...{
+      beatMs: 5000,
+      leaseMs: 30_000,
+      pollMs: 1000,
+      maxPending: 10_000,
+      lateAfterMs: 10_000,
+      poolSize: 8,
+      logLevel: 'silent',
+    },
   },
   { logger: pino({ level: 'silent' }) },
 );

@@ -2,9 +2,8 @@
  * `npm run chaos`: makes the repository and the machine ready for the fault suite and runs it in this process, so
  * that a signal reaches it. It needs root on Linux, for network namespaces; elsewhere it says so and ends with 2.
  */
-import { spawnSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
 import { register } from 'tsx/esm/api';
+import { installMissing } from './debian-tools.mjs';
 import { setup } from './setup.mjs';
 
 /** Command or file → the Debian package that brings it. */
@@ -27,31 +26,11 @@ const { main } = await import('../test/chaos/run.ts');
 process.exit(await main(args));
 
 function installTools() {
-  const missing = Object.keys(TOOLS).filter((tool) => !hasCommand(tool));
-  if (missing.length === 0) return;
-  const packages = [...new Set(missing.map((tool) => TOOLS[tool]))];
-  if (existsSync('/usr/bin/apt-get')) {
-    console.log(`Installing the Debian packages ${packages.join(', ')}, which the faults are made with …`);
-    const install = () =>
-      spawnSync('apt-get', ['install', '-y', '--no-install-recommends', ...packages], {
-        env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' },
-      }).status === 0;
-    if (!install()) {
-      spawnSync('apt-get', ['update']);
-      install();
-    }
-  }
-  const needed = missing.filter((tool) => !hasCommand(tool) && !OPTIONAL.includes(tool));
+  const missing = installMissing(TOOLS, 'which the faults are made with');
+  const needed = missing.filter((tool) => !OPTIONAL.includes(tool));
   if (needed.length === 0) return;
   console.error(
     `The fault suite needs ${needed.map((tool) => `${tool} (${TOOLS[tool]})`).join(', ')}. NOTHING WAS TESTED.`,
   );
   process.exit(2);
-}
-
-function hasCommand(command) {
-  return (
-    spawnSync('sh', ['-c', `command -v ${command}`], { env: { PATH: `${process.env.PATH}:/usr/sbin:/sbin` } })
-      .status === 0
-  );
 }

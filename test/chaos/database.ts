@@ -13,7 +13,7 @@ import { chooseUser, runAs } from '../../packages/server/src/db/embedded/run-as.
 import type { FakeClock } from './fake-clock.js';
 import { isAlive } from './network.js';
 
-const PORT = 5432;
+const DEFAULT_PORT = 5432;
 const START_MS = 60_000;
 const STOP_SIGNALS = { fast: 'SIGINT', immediate: 'SIGQUIT' } as const;
 
@@ -29,9 +29,10 @@ export type ChaosDatabase = {
   readonly running: boolean;
 };
 
-type Where = { folder: string; address: string; subnet: string; clock: FakeClock | undefined };
+type Where = { folder: string; address: string; subnet: string; port?: number; clock: FakeClock | undefined };
 
-export async function createDatabase({ folder, address, subnet, clock }: Where): Promise<ChaosDatabase> {
+export async function createDatabase({ folder, address, subnet, clock, ...where }: Where): Promise<ChaosDatabase> {
+  const port = where.port ?? DEFAULT_PORT;
   const cluster = join(folder, 'cluster');
   const user = await chooseUser(cluster);
   const { initdb, postgres } = await findBinaries(user);
@@ -53,13 +54,13 @@ export async function createDatabase({ folder, address, subnet, clock }: Where):
   // only those in the back network, and only the ones with a leg there can be
   await writeFile(join(cluster, 'pg_hba.conf'), `host all all ${subnet} trust\n`);
   const settings = {
-    ...{ listen_addresses: address, port: String(PORT), unix_socket_directories: '', max_connections: '200' },
+    ...{ listen_addresses: address, port: String(port), unix_socket_directories: '', max_connections: '200' },
     ...{ shared_buffers: '128MB', max_wal_size: '1GB', timezone: 'UTC', log_timezone: 'UTC' },
     // the state of a backend whose server was cut off must not stay for hours
     ...{ tcp_user_timeout: '10s', tcp_keepalives_idle: '5', tcp_keepalives_interval: '2' },
   };
   const args = ['-D', cluster, ...Object.entries(settings).flatMap(([key, value]) => ['-c', `${key}=${value}`])];
-  const url = `postgres://drover@${address}:${PORT}/postgres`;
+  const url = `postgres://drover@${address}:${port}/postgres`;
   let child: ChildProcess | undefined;
 
   /** The postmaster and all its children; each backend is in a session of its own. */

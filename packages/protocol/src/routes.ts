@@ -46,6 +46,8 @@ export type Route = {
   readonly answer: z.ZodType;
   /** The status of success; 200 unless said. */
   readonly status?: number;
+  /** The media type of an answer that is a text; plain UTF-8 unless said. */
+  readonly mediaType?: string;
 };
 
 const jobParams = z.strictObject({ id: idSchema });
@@ -495,6 +497,14 @@ export const ROUTES = {
     summary: 'The state of what this server depends on.',
     roles: 'anyone',
     answer: deepPingSchema,
+  },
+  metrics: {
+    method: 'GET',
+    path: '/metrics',
+    summary: 'What this server counts, in the text format of Prometheus.',
+    roles: readers,
+    answer: z.string(),
+    mediaType: 'text/plain; version=0.0.4; charset=utf-8',
   },
 } as const satisfies Record<string, Route>;
 

@@ -205,6 +205,10 @@ export type SkipReason = keyof typeof SKIP_REASONS;
 
 export const occurrenceSchema = z.object({
   nominalAt: z.string(),
+  /** How many it stands for: one, or a run of them that were skipped for the same reason. */
+  count: z.int(),
+  /** The nominal time of the last one of a run; null for one occurrence. */
+  lastAt: z.string().nullable(),
   dueAt: z.string(),
   kind: z.enum(OCCURRENCE_KINDS),
   state: z.enum(OCCURRENCE_STATES),

@@ -19,4 +19,6 @@ export type Engine = {
   /** Gives whether there is such a worker. */
   setWorkerPaused(sessionId: string, paused: boolean): Promise<boolean>;
   health(): HealthCheck[];
+  /** In the text format of Prometheus. */
+  metrics(): Promise<string>;
 };

@@ -25,6 +25,7 @@ import { createWorkerStream } from './dispatch/stream.js';
 import { createWaiters } from './dispatch/waiters.js';
 import { createWakeups } from './dispatch/wakeups.js';
 import type { Engine } from './engine.js';
+import { createEvents } from './events.js';
 import { createDue } from './housekeeping/due.js';
 import { createDuties } from './housekeeping/duties.js';
 import { leaveCluster, type ServerIdentity, sayPresence } from './housekeeping/presence.js';
@@ -32,6 +33,8 @@ import { publishPayloadLimit } from './housekeeping/settings.js';
 import { cancelJobs, jobState } from './lifecycle/cancel.js';
 import { retryJob } from './lifecycle/retry.js';
 import { failUnknownJob } from './lifecycle/settle.js';
+import { createMetrics, type FinishedState } from './metrics.js';
+import { createReport } from './schedules/report.js';
 import { createTicker } from './schedules/ticker.js';
 import { VERSION } from './version.js';
 
@@ -60,17 +63,22 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
     draining: false,
   };
   const stopping = new AbortController();
+  const metrics = createMetrics();
   const db = connectDatabase({
     url: config.databaseUrl,
     poolSize: config.poolSize,
     onError: (error) => logger.warn({ err: error }, 'a database connection failed'),
+    onFailure: (kind) => metrics.databaseErrors.inc({ kind }),
     onMove: (url) => logger.warn({ host: new URL(url).host }, 'using another database host'),
   });
 
   const waiters = createWaiters({ db: db.reads, logger });
   const pauses = createPauses(db.control);
-  const dispatcher = createDispatcher({ db: db.control, logger, pollMs: config.pollMs, isPaused: pauses.isPaused });
-  const duties = createDuties({ ...config, db, identity, dispatcher, pauses, logger, onFinished: waiters.finished });
+  const dispatcher = createDispatcher({
+    ...{ db: db.control, logger, metrics, pollMs: config.pollMs },
+    isPaused: pauses.isPaused,
+  });
+  const duties = createDuties({ ...config, db, identity, dispatcher, pauses, logger, metrics, onFinished });
   const wakeups = createWakeups({
     url: db.url,
     db: db.bulk,
@@ -96,7 +104,8 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
     db: db.control,
     serverId: id,
     logger,
-    onFinished: waiters.finished,
+    metrics,
+    onFinished,
     onQueued(inMs) {
       if (inMs > 0) due.expect(inMs);
       else dispatcher.wake();
@@ -107,6 +116,7 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
     db: db.bulk,
     dispatcher,
     logger,
+    metrics,
     maxPending: config.maxPending,
     onReady: tellReady,
     onScheduled(inMs) {
@@ -132,7 +142,7 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
     async cancel(jobId) {
       const { cancelled, requested } = await cancelJobs(db.bulk, id, [jobId]);
       if (cancelled.length > 0) {
-        waiters.finished(cancelled);
+        onFinished('cancelled', cancelled);
         return 'cancelled';
       }
       const [request] = requested;
@@ -151,7 +161,7 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
     },
     async fail(jobId, reason) {
       if (!(await failUnknownJob(db.bulk, id, jobId, reason))) return wrongStateOf(jobId);
-      waiters.finished([jobId]);
+      onFinished('failed', [jobId]);
       return 'done';
     },
     async pause(scope, name, by, note) {
@@ -175,7 +185,7 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
       return found;
     },
     health() {
-      const sinceBeat = duties.lastBeatAt === undefined ? undefined : performance.now() - duties.lastBeatAt;
+      const sinceBeat = sinceBeatMs();
       const late = sinceBeat === undefined || sinceBeat > 3 * config.beatMs;
       return [
         late
@@ -183,16 +193,32 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
           : { check: 'beat', status: 'okay' },
       ];
     },
+    metrics: () =>
+      metrics.text({
+        workers: dispatcher.sessions.size,
+        heldJobs: sum(dispatcher.sessions.values(), ({ grants }) => grants.size),
+        pendingJobs: intake.pending,
+        sinceBeatMs: sinceBeatMs(),
+      }),
   };
+
+  function onFinished(state: FinishedState, ids: readonly string[]): void {
+    metrics.finished.inc({ state }, ids.length);
+    waiters.finished(ids);
+  }
+
+  function sinceBeatMs(): number | undefined {
+    return duties.lastBeatAt === undefined ? undefined : performance.now() - duties.lastBeatAt;
+  }
 
   async function wrongStateOf(jobId: string) {
     const state = await jobState(db.reads, jobId);
     return state === undefined ? ('not_found' as const) : { wrongState: state };
   }
 
+  const report = createReport({ events: createEvents(logger), metrics, lateAfterMs: config.lateAfterMs });
   const ticker = createTicker({
-    db: db.bulk,
-    logger,
+    ...{ db: db.bulk, logger, report },
     share: duties.share,
     onFired() {
       dispatcher.wake();
@@ -200,7 +226,7 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
     },
     async cancel(jobIds) {
       const { cancelled, requested } = await cancelJobs(db.bulk, id, jobIds);
-      waiters.finished(cancelled);
+      onFinished('cancelled', cancelled);
       for (const request of requested) {
         tellToStop(dispatcher.sessions.get(request.sessionId), [{ ...request, reason: 'cancelled' }]);
       }
@@ -209,7 +235,7 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
   });
 
   const handlers = createHandlers({
-    ...{ engine, db, config },
+    ...{ engine, db, config, report },
     onScheduleChange() {
       ticker.wake();
       dispatcher.wake();
@@ -275,6 +301,12 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
 /** An address that others can use: who listens on all interfaces is known by the name of the machine. */
 function reachable(address: string, host: string, port: number): string {
   return host === '0.0.0.0' || host === '::' ? `http://${hostname()}:${port}` : address;
+}
+
+function sum<Item>(items: Iterable<Item>, countOf: (item: Item) => number): number {
+  let total = 0;
+  for (const item of items) total += countOf(item);
+  return total;
 }
 
 /** Waits for something that may never come, but not for ever. */

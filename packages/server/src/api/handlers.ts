@@ -3,6 +3,7 @@ import type { ServerConfig } from '../config/server-config.js';
 import type { Database } from '../db/database.js';
 import type { Engine } from '../engine.js';
 import { createHotCounts } from '../queries/hot-counts.js';
+import type { Report } from '../schedules/report.js';
 import { healthHandlers } from './health.js';
 import { jobHandlers } from './jobs.js';
 import { openApiDocument } from './openapi.js';
@@ -18,9 +19,11 @@ export type HandlersDeps = {
   config: Pick<ServerConfig, 'payloadLimitBytes' | 'beatMs'>;
   /** A schedule has changed, or has made jobs. */
   onScheduleChange(): void;
+  /** Is told of occurrences of schedules that were decided. */
+  report: Report;
 };
 
-export function createHandlers({ engine, db, config, onScheduleChange }: HandlersDeps): RouteHandlers {
+export function createHandlers({ engine, db, config, onScheduleChange, report }: HandlersDeps): RouteHandlers {
   const hotCounts = createHotCounts(db.reads);
   return {
     ...jobHandlers({ engine, db: db.reads, config }),
@@ -28,7 +31,8 @@ export function createHandlers({ engine, db, config, onScheduleChange }: Handler
     ...statsHandlers({ db: db.reads, hotCounts, beatMs: config.beatMs }),
     ...workerHandlers({ db: db.reads, engine, beatMs: config.beatMs }),
     ...healthHandlers({ db: db.control, engine }),
-    ...scheduleHandlers({ db, onChange: onScheduleChange }),
+    ...scheduleHandlers({ db, onChange: onScheduleChange, report }),
     openApi: () => openApiDocument(),
+    metrics: () => engine.metrics(),
   };
 }

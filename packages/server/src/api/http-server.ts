@@ -50,6 +50,7 @@ const SILENCE_TIMEOUT_MS = LIMITS.resultWaitMs + 30_000;
 const CLOSE_GRACE_MS = 5000;
 
 const JSON_TYPE = 'application/json; charset=utf-8';
+const PLAIN_TEXT = 'text/plain; charset=utf-8';
 const NOTHING = z.strictObject({});
 
 export function createHttpServer(deps: HttpServerDeps): HttpServer {
@@ -138,7 +139,7 @@ export function createHttpServer(deps: HttpServerDeps): HttpServer {
         const answer = await handle(call as unknown as Call<never>);
         if (closing) reply.header('connection', 'close');
         return typeof answer === 'string'
-          ? reply.type('text/plain; charset=utf-8').send(answer)
+          ? reply.type(route.mediaType ?? PLAIN_TEXT).send(answer)
           : reply.type(JSON_TYPE).send(JSON.stringify(answer));
       },
     });

@@ -152,7 +152,7 @@ function makeDocument(): Json {
 function operation(name: RouteName, requests: Schemas, answers: Schemas): Json {
   const route: Route = ROUTES[name];
   const body = requests[partName(name, 'body')];
-  const answer = success(answers[partName(name, 'answer')] ?? {});
+  const answer = success(answers[partName(name, 'answer')] ?? {}, route.mediaType);
   const second = SECOND_STATUS[name];
   return {
     operationId: name,
@@ -175,8 +175,8 @@ function allRoles(roles: readonly string[]): string[] {
   return [...new Set([...roles, 'admin'])];
 }
 
-function success(schema: JsonSchema): Json {
-  const mediaType = schema.type === 'string' ? 'text/plain' : 'application/json';
+function success(schema: JsonSchema, given: string | undefined): Json {
+  const mediaType = given ?? (schema.type === 'string' ? 'text/plain' : 'application/json');
   return { description: 'The answer.', content: { [mediaType]: { schema } } };
 }
 

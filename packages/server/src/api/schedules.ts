@@ -7,12 +7,15 @@ import { checkTiming } from '../schedules/check-schedule.js';
 import { compileSchedule } from '../schedules/compiled.js';
 import { previewSchedule } from '../schedules/preview.js';
 import { deleteSchedule, pauseSchedule, putSchedule, resumeSchedule } from '../schedules/put-schedule.js';
+import type { Report } from '../schedules/report.js';
 import type { RouteHandlers } from './route-handler.js';
 
 type SchedulesDeps = {
   db: Database;
   /** A schedule has changed, or has made jobs. */
   onChange(): void;
+  /** Is told what was decided before a change. */
+  report: Report;
 };
 
 type ScheduleRoutes = Pick<
@@ -33,7 +36,7 @@ type ScheduleRoutes = Pick<
   | 'deleteCalendar'
 >;
 
-export function scheduleHandlers({ db: { bulk, reads }, onChange }: SchedulesDeps): ScheduleRoutes {
+export function scheduleHandlers({ db: { bulk, reads }, onChange, report }: SchedulesDeps): ScheduleRoutes {
   async function changed(name: string) {
     onChange();
     return findSchedule(bulk, name);
@@ -44,7 +47,7 @@ export function scheduleHandlers({ db: { bulk, reads }, onChange }: SchedulesDep
     getSchedule: ({ params }) => findSchedule(reads, params.name),
 
     async putSchedule({ params, body }) {
-      await putSchedule(bulk, params.name, body);
+      await putSchedule(bulk, params.name, body, report);
       return changed(params.name);
     },
 
@@ -60,12 +63,12 @@ export function scheduleHandlers({ db: { bulk, reads }, onChange }: SchedulesDep
     },
 
     async pauseSchedule({ params, body, by }) {
-      await pauseSchedule(bulk, params.name, by, body?.note);
+      await pauseSchedule(bulk, params.name, by, body?.note, report);
       return changed(params.name);
     },
 
     async resumeSchedule({ params }) {
-      await resumeSchedule(bulk, params.name);
+      await resumeSchedule(bulk, params.name, report);
       return changed(params.name);
     },
 

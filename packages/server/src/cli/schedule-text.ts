@@ -50,10 +50,16 @@ export function scheduleText(one: Schedule): string {
 export function occurrencesText(occurrences: readonly Occurrence[], nextCursor: string | null): string {
   if (occurrences.length === 0) return 'no occurrences';
   const rows = occurrences.map((one): Cell[] => [
-    ...[formatTime(one.nominalAt), one.kind, one.reason ? `${one.state}: ${one.reason}` : one.state],
+    ...[nominalText(one), one.kind, one.reason ? `${one.state}: ${one.reason}` : one.state],
     ...[formatTime(one.decidedAt), formatSpan(one.latenessMs), one.jobId, one.jobState],
   ]);
   return more(formatTable(['nominal', 'kind', 'state', 'decided', 'late', 'job', 'job state'], rows), nextCursor);
+}
+
+/** A run with its last one and how many it is. */
+function nominalText({ nominalAt, lastAt, count }: Occurrence): string | null {
+  const first = formatTime(nominalAt);
+  return lastAt === null ? first : `${first} … ${formatTime(lastAt)} (${count})`;
 }
 
 export function previewText(preview: Preview): string {

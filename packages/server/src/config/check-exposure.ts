@@ -21,6 +21,7 @@ export function toServerConfig(settings: Settings, databaseUrl: string): ServerC
     beatMs: settings.beat,
     leaseMs: settings.lease,
     pollMs: settings.poll,
+    lateAfterMs: settings.lateAfter,
   };
 }
 

@@ -26,6 +26,8 @@ export type ServerConfig = {
   beatMs: number;
   leaseMs: number;
   pollMs: number;
+  /** An occurrence of a schedule that is fired later than this after its due time is late. */
+  lateAfterMs: number;
   /** Jobs that wait in this server's memory before it answers 429. */
   maxPending: number;
   /** Connections of each of the server's pools. */

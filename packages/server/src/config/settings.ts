@@ -124,6 +124,12 @@ export const SETTINGS = {
     description: 'How often a server looks for work that nobody told it about.',
     commands: servers,
   },
+  lateAfter: {
+    kind: duration(0),
+    default: '10s',
+    description: 'An occurrence of a schedule that is fired later than this is counted and told of as late.',
+    commands: servers,
+  },
   maxPending: {
     kind: integer(1, 10_000_000),
     default: 50_000,

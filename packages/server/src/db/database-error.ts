@@ -4,7 +4,8 @@
  * - `unavailable`: it was never sent, or surely not carried out; nothing was changed.
  * - `unknown`: no answer came. It may have been committed; repeat it idempotently or read back.
  */
-export type DatabaseErrorKind = 'refused' | 'unavailable' | 'unknown';
+export const DATABASE_ERROR_KINDS = ['refused', 'unavailable', 'unknown'] as const;
+export type DatabaseErrorKind = (typeof DATABASE_ERROR_KINDS)[number];
 
 export class DatabaseError extends Error {
   override readonly name = 'DatabaseError';

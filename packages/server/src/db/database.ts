@@ -13,7 +13,7 @@
  */
 import pg from 'pg';
 import { bestOf, type Candidate, findWritable } from './choose-host.js';
-import { DatabaseError, isPassing, toDatabaseError } from './database-error.js';
+import { DatabaseError, type DatabaseErrorKind, isPassing, toDatabaseError } from './database-error.js';
 import { splitHosts } from './split-hosts.js';
 import type { Statement } from './statement.js';
 
@@ -39,6 +39,8 @@ export type DatabaseOptions = {
   /** Milliseconds a statement of control and bulk may take before its connection is given up. */
   deadlineMs?: number;
   onError?: (error: Error) => void;
+  /** A statement has failed. */
+  onFailure?: (kind: DatabaseErrorKind) => void;
   /** The pools have moved to another host. */
   onMove?: (url: string) => void;
 };
@@ -138,6 +140,7 @@ function createRunner(
       if (choosing) await choosing;
       return await executeOn(pool, query, deadlineMs);
     } catch (error) {
+      if (error instanceof DatabaseError) options.onFailure?.(error.kind);
       failed(error);
       throw error;
     }

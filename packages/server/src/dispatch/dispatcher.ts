@@ -15,6 +15,7 @@ import { failpoint } from '../failpoint.js';
 import { groupBy } from '../group-by.js';
 import { type ClaimedJob, claimJobs } from '../lifecycle/claim.js';
 import { releaseJobs } from '../lifecycle/release.js';
+import type { Metrics } from '../metrics.js';
 import { planSlots } from './assign.js';
 import { releaseUnknownGrants } from './reconcile.js';
 import { freeSlots, type GrantedJob, type Session, suits } from './session.js';
@@ -47,6 +48,7 @@ const RETRY_AFTER_ERROR_MS = 500;
 type DispatcherDeps = {
   db: Runner;
   logger: Logger;
+  metrics: Pick<Metrics, 'granted'>;
   pollMs: number;
   /** Whether jobs of this lane wait because somebody paused it, as far as this server knows. */
   isPaused(queue: string, type: string): boolean;
@@ -130,6 +132,7 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
       giveBack(jobs);
       return;
     }
+    deps.metrics.granted.inc(jobs.length);
     session.sent += jobs.length;
     for (const job of jobs) session.grants.set(job.id, job.fence);
     session.send(`{"kind":"assign","jobs":[${jobs.map((job) => job.assignment).join(',')}]}`);

@@ -13,11 +13,14 @@ import { failpoint } from '../failpoint.js';
 import { createGatherer } from '../gather.js';
 import { assignmentText } from '../lifecycle/assignment-text.js';
 import { insertJobs, type JobToInsert } from '../lifecycle/enqueue.js';
+import type { Metrics } from '../metrics.js';
 import type { Dispatcher } from './dispatcher.js';
 import type { Session } from './session.js';
 
 export type Intake = {
   enqueue(jobs: NewJob[]): Promise<Enqueued[]>;
+  /** Jobs that wait to be written. */
+  readonly pending: number;
   /** Refuses what comes from now on and resolves when the rest is done. */
   stop(): Promise<void>;
 };
@@ -26,6 +29,7 @@ type IntakeDeps = {
   db: Runner;
   dispatcher: Dispatcher;
   logger: Logger;
+  metrics: Pick<Metrics, 'enqueued'>;
   maxPending: number;
   /** Jobs are ready that this server's own workers may not get to. */
   onReady(): void;
@@ -66,6 +70,7 @@ export function createIntake(deps: IntakeDeps): Intake {
       if (requests.length > 1 && !isPassing(error)) return oneByOne(requests);
       throw asDroverError(error);
     }
+    deps.metrics.enqueued.inc(prepared.length - duplicates.size);
     deliver(prepared, duplicates);
     // an id that comes twice is one job, which the first of the two has made
     const answered = duplicates;
@@ -167,6 +172,9 @@ export function createIntake(deps: IntakeDeps): Intake {
       const answer = await gatherer.add(jobs.map((job) => (job.id ? (job as JobToInsert) : { ...job, id: newId() })));
       if (answer instanceof Error) throw answer;
       return answer;
+    },
+    get pending() {
+      return gatherer.pending;
     },
     async stop() {
       stopping = true;

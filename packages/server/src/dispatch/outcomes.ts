@@ -19,6 +19,7 @@ import { loseGrants } from '../lifecycle/lose.js';
 import { releaseJobs } from '../lifecycle/release.js';
 import { snoozeJobs } from '../lifecycle/snooze.js';
 import { stopJobs } from '../lifecycle/stop.js';
+import type { AttemptEnding, FinishedState, Metrics } from '../metrics.js';
 import { childRows } from './children.js';
 
 export type Outcomes = {
@@ -31,8 +32,9 @@ type OutcomesDeps = {
   db: Runner;
   serverId: string;
   logger: Logger;
+  metrics: Pick<Metrics, 'attempts'>;
   /** These jobs have ended. */
-  onFinished(ids: readonly string[]): void;
+  onFinished(state: FinishedState, ids: readonly string[]): void;
   /** Jobs will be ready in this many milliseconds. */
   onQueued(inMs: number): void;
   signal: AbortSignal;
@@ -46,6 +48,7 @@ const REFUSED_CODE = 'outcome_refused';
 
 export function createOutcomes(deps: OutcomesDeps): Outcomes {
   const { db, serverId, logger, signal } = deps;
+  const ended = (outcome: AttemptEnding, count: number) => deps.metrics.attempts.inc({ outcome }, count);
 
   /** Writes one batch and gives the ids that changed, or null for all of them. */
   async function write(items: Outcome[]): Promise<Set<string> | null> {
@@ -54,17 +57,19 @@ export function createOutcomes(deps: OutcomesDeps): Outcomes {
     const succeeded = byKind.get('succeeded') ?? [];
     if (succeeded.length === items.length) {
       const ids = await completeJobs(db, serverId, succeeded as Succeeded[]);
-      deps.onFinished(ids ?? items.map((item) => item.id));
+      ended('succeeded', ids?.length ?? items.length);
+      deps.onFinished('succeeded', ids ?? items.map((item) => item.id));
       return ids && new Set(ids);
     }
     const changed = new Set<string>();
-    const note = (ids: readonly string[]) => {
+    const note = (ending: AttemptEnding, ids: readonly string[]) => {
+      ended(ending, ids.length);
       for (const id of ids) changed.add(id);
     };
     if (succeeded.length > 0) {
       const ids = (await completeJobs(db, serverId, succeeded as Succeeded[])) ?? succeeded.map((item) => item.id);
-      note(ids);
-      deps.onFinished(ids);
+      note('succeeded', ids);
+      deps.onFinished('succeeded', ids);
     }
     const parents = byKind.get('parent') as Succeeded[] | undefined;
     if (parents) {
@@ -73,8 +78,8 @@ export function createOutcomes(deps: OutcomesDeps): Outcomes {
         serverId,
         parents.map((item) => ({ ...item, children: childRows(item) })),
       );
-      note(ids);
-      deps.onFinished(ids);
+      note('succeeded', ids);
+      deps.onFinished('succeeded', ids);
       deps.onQueued(0);
     }
     const failed = byKind.get('failed') as Extract<Outcome, { kind: 'failed' }>[] | undefined;
@@ -84,31 +89,33 @@ export function createOutcomes(deps: OutcomesDeps): Outcomes {
         serverId,
         failed.map((item) => ({ ...item, retryInMs: item.retryInMs })),
       );
-      note(answer.changed);
-      deps.onFinished(answer.finished);
+      note('failed', answer.changed);
+      deps.onFinished('failed', answer.failed);
+      deps.onFinished('cancelled', answer.cancelled);
       deps.onQueued(Math.max(1, Math.min(...failed.map((item) => item.retryInMs ?? Number.POSITIVE_INFINITY))));
     }
     const snoozed = byKind.get('snoozed') as Extract<Outcome, { kind: 'snoozed' }>[] | undefined;
     if (snoozed) {
-      note(await snoozeJobs(db, snoozed));
+      note('snoozed', await snoozeJobs(db, snoozed));
       deps.onQueued(Math.max(1, Math.min(...snoozed.map((item) => item.inMs))));
     }
     const stopped = byKind.get('cancelled') as Extract<Outcome, { kind: 'cancelled' }>[] | undefined;
     if (stopped) {
       const ids = await stopJobs(db, serverId, stopped);
-      note(ids);
-      deps.onFinished(ids);
+      note('cancelled', ids);
+      deps.onFinished('cancelled', ids);
     }
     const lost = byKind.get('lost') as Grant[] | undefined;
     if (lost) {
       const answer = await loseGrants(db, serverId, lost);
-      note(answer.changed);
-      deps.onFinished(answer.failed);
+      note('lost', answer.changed);
+      deps.onFinished('failed', answer.failed);
       deps.onQueued(0);
     }
     const released = byKind.get('released') as Grant[] | undefined;
     if (released) {
       note(
+        'released',
         await releaseJobs(
           db,
           released.map(({ id, fence }) => ({ id, fence })),

@@ -14,6 +14,7 @@ import { cancelReturnedJobs } from '../lifecycle/cancel.js';
 import { expireJobs } from '../lifecycle/expire.js';
 import { loseExpiredSessions } from '../lifecycle/lose.js';
 import { ensurePartitions, pruneHistory, pruneOccurrences } from '../lifecycle/prune.js';
+import type { FinishedState, Metrics } from '../metrics.js';
 import { movePulse } from './beacon.js';
 import { createPeriodic, type Periodic } from './periodic.js';
 import { aliveServers, type ServerIdentity, sayPresence } from './presence.js';
@@ -41,10 +42,11 @@ type DutiesDeps = {
   dispatcher: Dispatcher;
   pauses: Pauses;
   logger: Logger;
+  metrics: Metrics;
   beatMs: number;
   leaseMs: number;
   retentionMs: number;
-  onFinished(ids: readonly string[]): void;
+  onFinished(state: FinishedState, ids: readonly string[]): void;
 };
 
 const BATCH = 1000;
@@ -63,8 +65,9 @@ const DRIFT = 0.01;
 const GRACE_MS = 1000;
 
 export function createDuties(deps: DutiesDeps): Duties {
-  const { identity, dispatcher, pauses, logger, beatMs, leaseMs } = deps;
+  const { identity, dispatcher, pauses, logger, metrics, beatMs, leaseMs } = deps;
   const { control, reads } = deps.db;
+  const repairs = { db: control, logger, metrics };
   let others: { id: string; address: string }[] = [];
   let lastBeatAt: number | undefined;
   const maxPulseAgeMs = Math.max(GAP_BEATS * beatMs, 3 * PULSE_EVERY_MS);
@@ -91,16 +94,18 @@ export function createDuties(deps: DutiesDeps): Duties {
     const lost = await loseExpiredSessions(control, identity.id, BATCH, limits);
     if (lost.sessions > 0) logger.warn(lost, 'workers were lost');
     if (lost.returned > 0) dispatcher.wake();
-    deps.onFinished(lost.failed);
+    metrics.workersLost.inc(lost.sessions);
+    metrics.attempts.inc({ outcome: 'lost' }, lost.returned + lost.held + lost.failed.length);
+    deps.onFinished('failed', lost.failed);
     const unknown = await dispatcher.compareAll();
     if (unknown > 0) dispatcher.wake();
-    await countRepairs(control, logger, 'unknown_to_worker', unknown);
+    await countRepairs(repairs, 'unknown_to_worker', unknown);
   }
 
   async function expire(): Promise<void> {
     const { failed } = await expireJobs(control, identity.id, BATCH);
-    deps.onFinished(failed);
-    deps.onFinished(await cancelReturnedJobs(control, identity.id, BATCH));
+    deps.onFinished('failed', failed);
+    deps.onFinished('cancelled', await cancelReturnedJobs(control, identity.id, BATCH));
   }
 
   async function cancels(): Promise<void> {
@@ -126,12 +131,7 @@ export function createDuties(deps: DutiesDeps): Duties {
     createPeriodic('recover', beatMs, recover, logger),
     createPeriodic('expire', EXPIRY_EVERY_MS, expire, logger),
     createPeriodic('pass on cancels', CANCELS_EVERY_MS, cancels, logger),
-    createPeriodic(
-      'reconcile',
-      RECONCILE_BEATS * beatMs,
-      () => reconcile(control, identity.id, logger, 2 * beatMs),
-      logger,
-    ),
+    createPeriodic('reconcile', RECONCILE_BEATS * beatMs, () => reconcile(repairs, identity.id, 2 * beatMs), logger),
     createPeriodic('rebalance', REBALANCE_BEATS * beatMs, rebalance, logger),
     createPeriodic('prune', PRUNE_EVERY_MS, prune, logger),
   ];

@@ -8,6 +8,7 @@ import type { Logger } from 'pino';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import { loseGrants } from '../lifecycle/lose.js';
+import type { Metrics, RepairKind } from '../metrics.js';
 
 const BATCH = 1000;
 
@@ -47,20 +48,24 @@ insert into drover.repair as r (kind, count)
 values ($1, $2)
 on conflict (kind) do update set count = r.count + excluded.count, last_at = now()`;
 
-export type RepairKind = 'orphaned_job' | 'unknown_to_worker' | 'missing_lane';
+type RepairDeps = { db: Runner; logger: Logger; metrics: Pick<Metrics, 'attempts' | 'repairs'> };
 
-export async function countRepairs(db: Runner, logger: Logger, kind: RepairKind, repaired: number): Promise<void> {
+export async function countRepairs(deps: RepairDeps, kind: RepairKind, repaired: number): Promise<void> {
+  const { db, logger, metrics } = deps;
   if (repaired === 0) return;
+  metrics.repairs.inc({ kind }, repaired);
   logger.error({ kind, repaired }, 'impossible rows were found and repaired');
   await db.run(count, [kind, repaired]);
 }
 
 /** One round. `settledMs` is how long ago a session must have ended for what it left to be an orphan. */
-export async function reconcile(db: Runner, serverId: string, logger: Logger, settledMs: number): Promise<void> {
+export async function reconcile(deps: RepairDeps, serverId: string, settledMs: number): Promise<void> {
+  const { db, metrics } = deps;
   const lost = await db.run<Grant>(orphans, [settledMs]);
   if (lost.length > 0) {
     const { changed } = await loseGrants(db, serverId, lost);
-    await countRepairs(db, logger, 'orphaned_job', changed.length);
+    metrics.attempts.inc({ outcome: 'lost' }, changed.length);
+    await countRepairs(deps, 'orphaned_job', changed.length);
   }
-  await countRepairs(db, logger, 'missing_lane', (await db.run(missingLanes)).length);
+  await countRepairs(deps, 'missing_lane', (await db.run(missingLanes)).length);
 }

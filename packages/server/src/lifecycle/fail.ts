@@ -55,16 +55,16 @@ with outcome as materialized (
   select id, queue, type, 'scheduled', 0, run_ms from retried
 ), counted as (${addToRollup('ended', '$2')}
 )
-select id::text as id, ended_state = 'scheduled' as retried from ended`;
+select id::text as id, ended_state::text as state from ended`;
 
-type Row = { id: string; retried: boolean };
+type Row = { id: string; state: 'scheduled' | 'failed' | 'cancelled' };
 
-/** Gives the ids that were changed, and of those the ones that are finished now. */
+/** Gives the ids that were changed, and of those the ones that have ended by it. */
 export async function failJobs(
   db: Runner,
   serverId: string,
   items: Failure[],
-): Promise<{ changed: string[]; finished: string[] }> {
+): Promise<{ changed: string[]; failed: string[]; cancelled: string[] }> {
   const rows = items.map(({ id, fence, runMs, error, retryInMs }) => ({
     id,
     fence,
@@ -73,5 +73,10 @@ export async function failJobs(
     error: JSON.stringify(error),
   }));
   const answer = await db.run<Row>(fail, [JSON.stringify(rows), serverId]);
-  return { changed: answer.map((row) => row.id), finished: answer.filter((row) => !row.retried).map((row) => row.id) };
+  const idsOf = (rows: Row[]) => rows.map(({ id }) => id);
+  return {
+    changed: idsOf(answer),
+    failed: idsOf(answer.filter(({ state }) => state === 'failed')),
+    cancelled: idsOf(answer.filter(({ state }) => state === 'cancelled')),
+  };
 }

@@ -1,7 +1,8 @@
 /** Schedules and their ledgers, for the API. */
-import { DroverError, type JobState, type Occurrence, type Schedule, type ScheduleState } from '@drover/protocol';
+import { DroverError, type Occurrence, type Schedule, type ScheduleState } from '@drover/protocol';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
+import { RUN_MARK } from '../schedules/fire-due.js';
 import { scheduleNotFound } from '../schedules/put-schedule.js';
 import { SCHEDULE_COLUMNS, type ScheduleRow, toSchedule } from '../schedules/schedule-row.js';
 
@@ -16,9 +17,15 @@ where name > $1
 order by name
 limit $4`;
 
+/** Where a row stands in the list: runs differ from their first occurrence by a microsecond. */
+const POSITION = `to_char(o.nominal_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`;
+
+const SCHEDULE_ID = '(select id from drover.schedule where name = $1)';
+
 /** Newest first. The job is looked up where it is: unfinished, or in the history since its firing. */
 const occurrences = sql('list_occurrences')`
-select drover.iso(o.nominal_at) as "nominalAt", drover.iso(o.due_at) as "dueAt", o.kind, o.state, o.reason,
+select ${POSITION} as position, drover.iso(o.nominal_at) as "nominalAt", o.occurrences as count,
+  drover.iso(o.last_at) as "lastAt", drover.iso(o.due_at) as "dueAt", o.kind, o.state, o.reason,
   drover.iso(o.decided_at) as "decidedAt", o.job_id::text as "jobId",
   case when o.state = 'fired' then floor(extract(epoch from o.decided_at - o.due_at) * 1000)::double precision end as "latenessMs",
   coalesce(j.state, h.state)::text as "jobState"
@@ -27,8 +34,17 @@ left join drover.job j on j.id = o.job_id
 left join lateral (
   select h.state from drover.job_history h where h.id = o.job_id and h.finished_at >= o.decided_at limit 1
 ) h on j.id is null
-where o.schedule_id = (select id from drover.schedule where name = $1)
-  and o.nominal_at < $2 and o.nominal_at >= $3 and o.nominal_at <= $4
+where o.schedule_id = ${SCHEDULE_ID}
+  and o.nominal_at < $2 and o.nominal_at <= $4::timestamptz + ${RUN_MARK}
+  -- from there on, or from a run on that goes on there
+  and o.nominal_at >= coalesce((
+    select case when r.last_at >= $3 then r.nominal_at end
+    from drover.occurrence r
+    where r.schedule_id = ${SCHEDULE_ID} and r.last_at is not null and r.nominal_at < $3
+    order by r.nominal_at desc
+    limit 1
+  ), $3)
+  and coalesce(o.last_at, o.nominal_at) >= $3
   and ($5::text is null or o.state = $5)
 order by o.nominal_at desc
 limit $6`;
@@ -73,15 +89,15 @@ export async function listOccurrences(
   await findSchedule(db, name);
   const before = cursor === undefined ? 'infinity' : timeFromCursor(cursor);
   const range = [from ?? '-infinity', to ?? 'infinity'];
-  const rows = await db.run<Occurrence & { jobState: JobState | null }>(occurrences, [
+  const rows = await db.run<Occurrence & { position: string }>(occurrences, [
     name,
     before,
     ...range,
     state ?? null,
     limit + 1,
   ]);
-  const items = rows.slice(0, limit);
-  return { items, nextCursor: rows.length > limit ? toCursor((items.at(-1) as Occurrence).nominalAt) : null };
+  const nextCursor = rows.length > limit ? toCursor((rows[limit - 1] as { position: string }).position) : null;
+  return { items: rows.slice(0, limit).map(({ position: _, ...occurrence }) => occurrence), nextCursor };
 }
 
 function toCursor(text: string): string {
@@ -96,7 +112,7 @@ function fromCursor(cursor: string): string {
 
 function timeFromCursor(cursor: string): string {
   const time = fromCursor(cursor);
-  if (/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/.test(time) && !Number.isNaN(Date.parse(time))) return time;
+  if (/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/.test(time) && !Number.isNaN(Date.parse(time))) return time;
   throw invalidCursor(cursor);
 }
 

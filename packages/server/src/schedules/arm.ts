@@ -4,11 +4,12 @@
  */
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
-import type { Definition } from './compiled.js';
+import { type CompiledSchedule, type Definition, toNextTime } from './compiled.js';
 import { compiledFor } from './fire-due.js';
-import { milliseconds } from './schedule-row.js';
+import { foundByRules, milliseconds } from './schedule-row.js';
+import { ZONE_RULES } from './zone.js';
 
-type UnarmedSchedule = {
+export type ArmableSchedule = {
   id: string;
   name: string;
   version: number;
@@ -18,20 +19,23 @@ type UnarmedSchedule = {
   handledUntilMs: number;
 };
 
-const COLUMNS = `id::text as id, name, version, revision::text as revision, definition, fired::int as fired,
+export const ARMABLE_COLUMNS = `id::text as id, name, version, revision::text as revision, definition, fired::int as fired,
   ${milliseconds('handled_until')} as "handledUntilMs"`;
 const UNARMED = 'due_at is null and paused_at is null and not ended';
 
 const unarmed = sql('schedules_unarmed')`
-select ${COLUMNS} from drover.schedule where ${UNARMED} order by id limit $1`;
+select ${ARMABLE_COLUMNS} from drover.schedule where ${UNARMED} order by schedule.id limit $1`;
 
 const unarmedOne = sql('schedule_unarmed')`
-select ${COLUMNS} from drover.schedule where name = $1 and ${UNARMED}`;
+select ${ARMABLE_COLUMNS} from drover.schedule where name = $1 and ${UNARMED}`;
 
 const arm = sql('schedules_arm')`
 with given as materialized (
   select *
-  from json_to_recordset($1) as g(id bigint, revision bigint, next_at timestamptz, due_at timestamptz, pause_note text)
+  from json_to_recordset($1) as g(
+    id bigint, revision bigint, handled_until timestamptz, next_at timestamptz, due_at timestamptz, next_offset_ms int,
+    pause_note text
+  )
 ), locked as materialized (
   select g.*, s.ctid as row_address
   from given g
@@ -40,7 +44,8 @@ with given as materialized (
   for update of s skip locked
 )
 update drover.schedule s
-set revision = s.revision + 1, next_at = g.next_at, due_at = g.due_at, ended = g.next_at is null and g.pause_note is null,
+set revision = s.revision + 1, handled_until = g.handled_until, next_at = g.next_at, due_at = g.due_at,
+  ended = g.next_at is null and g.pause_note is null, ${foundByRules('$2')},
   paused_at = case when g.pause_note is not null then now() end,
   paused_by = case when g.pause_note is not null then 'drover' end,
   pause_note = g.pause_note
@@ -51,29 +56,43 @@ returning 1`;
 
 /** Arms up to `limit` schedules and gives how many it was. */
 export async function armSchedules(db: Runner, limit: number): Promise<number> {
-  return armAll(db, await db.run<UnarmedSchedule>(unarmed, [limit]));
+  return writeNextTimes(db, await db.run<ArmableSchedule>(unarmed, [limit]));
 }
 
 export async function armSchedule(db: Runner, name: string): Promise<void> {
-  await armAll(db, await db.run<UnarmedSchedule>(unarmedOne, [name]));
+  await writeNextTimes(db, await db.run<ArmableSchedule>(unarmedOne, [name]));
 }
 
-async function armAll(db: Runner, rows: UnarmedSchedule[]): Promise<number> {
+/** Gives those whose row is still as it was read their first time after `countFrom`, and says how many they are. */
+export async function writeNextTimes<Row extends ArmableSchedule>(
+  db: Runner,
+  rows: Row[],
+  { countFrom = ({ handledUntilMs }: Row, _: CompiledSchedule) => handledUntilMs, rules = ZONE_RULES } = {},
+): Promise<number> {
   if (rows.length === 0) return 0;
-  const given = await Promise.all(rows.map((row) => nextOf(db, row)));
-  return (await db.run(arm, [JSON.stringify(given)])).length;
+  const given = await Promise.all(
+    rows.map((row) =>
+      nextOf(row, async () => {
+        const compiled = await compiledFor(db, row);
+        return { compiled, fromMs: countFrom(row, compiled) };
+      }),
+    ),
+  );
+  return (await db.run(arm, [JSON.stringify(given), rules])).length;
 }
 
-async function nextOf(db: Runner, row: UnarmedSchedule) {
-  const { id, revision, definition } = row;
+async function nextOf(
+  { id, revision, definition, fired, handledUntilMs }: ArmableSchedule,
+  compile: () => Promise<{ compiled: CompiledSchedule; fromMs: number }>,
+) {
+  const handled = (ms: number) => ({ id, revision, handled_until: new Date(ms).toISOString() });
   try {
-    const { occurrences, dueAt } = await compiledFor(db, row);
-    const isFull = definition.maxOccurrences !== undefined && row.fired >= definition.maxOccurrences;
-    const next = isFull ? undefined : occurrences.after(row.handledUntilMs);
-    if (next === undefined) return { id, revision };
-    return { id, revision, next_at: new Date(next).toISOString(), due_at: new Date(dueAt(next)).toISOString() };
+    const { compiled, fromMs } = await compile();
+    const isFull = definition.maxOccurrences !== undefined && fired >= definition.maxOccurrences;
+    const next = isFull ? undefined : compiled.occurrences.after(fromMs);
+    return { ...handled(fromMs), ...(next !== undefined && toNextTime(compiled, next, compiled.dueAt(next))) };
   } catch (error) {
     // it would be found here again and again
-    return { id, revision, pause_note: `its times cannot be found: ${(error as Error).message}` };
+    return { ...handled(handledUntilMs), pause_note: `its times cannot be found: ${(error as Error).message}` };
   }
 }

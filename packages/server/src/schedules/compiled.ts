@@ -2,6 +2,7 @@
 import type { ScheduleTiming } from '@drover/protocol';
 import { dueTime } from './due-time.js';
 import { type Occurrences, occurrencesOf } from './next-run.js';
+import { offsetAt, zoneOf } from './zone.js';
 
 /** As it is kept in the database, without what its jobs are. */
 export type Definition = ScheduleTiming;
@@ -12,6 +13,9 @@ export type CompiledSchedule = {
   occurrences: Occurrences;
   dueAt(nominalMs: number): number;
 };
+
+/** A next time as it is written. */
+export type NextTime = { next_at: string; due_at: string; next_offset_ms: number };
 
 const MAX_KEPT = 20_000;
 const kept = new Map<string, CompiledSchedule>();
@@ -26,6 +30,14 @@ export function compileSchedule(
     definition,
     occurrences: occurrencesOf({ timing: definition, calendarDates }),
     dueAt: (nominalMs) => dueTime(name, nominalMs, definition),
+  };
+}
+
+export function toNextTime({ definition }: CompiledSchedule, nominalMs: number, dueMs: number): NextTime {
+  return {
+    next_at: new Date(nominalMs).toISOString(),
+    due_at: new Date(dueMs).toISOString(),
+    next_offset_ms: offsetAt(zoneOf(definition.timeZone), nominalMs),
   };
 }
 

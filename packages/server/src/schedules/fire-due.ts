@@ -12,20 +12,25 @@
  * then keep everybody else away. Instead each server looks first at its own share of the schedules, by their ids, and
  * takes over those of others when it has none left and they are OVERDUE_MS late.
  */
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { newId, type SkipReason } from '@drover/protocol';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import { failpoint } from '../failpoint.js';
 import { calendarDates } from './calendars.js';
-import { type CompiledSchedule, compiledOnce, compileSchedule, type Definition } from './compiled.js';
+import { type CompiledSchedule, compiledOnce, compileSchedule, type Definition, toNextTime } from './compiled.js';
 import { type Plan, planFiring } from './plan-firing.js';
-import { milliseconds } from './schedule-row.js';
+import { foundByRules, milliseconds } from './schedule-row.js';
+import { ZONE_RULES } from './zone.js';
 
 /** Which of the schedules are this server's own: those whose id leaves `index` when divided by `of`. */
 export type Share = { index: number; of: number };
 
 /** A schedule of another server's share is taken over when it is this late. */
 const OVERDUE_MS = 1000;
+
+/** After so long of planning others get a turn of the event loop: one schedule may have 20,000 occurrences to look at. */
+const MAX_WORK_MS = 20;
 
 /** A job that the person's "unknown" ended for the schedule: its lease is over, and nobody knows when it will be settled. */
 const LIVES = `exists (select from drover.job j where j.id = s.last_job_id and j.state <> 'unknown')`;
@@ -111,12 +116,15 @@ export const INSERT_JOBS = `
   where d.state = 'fired'
   having count(*) > 0`;
 
+/** What tells the row of a run from that of its first occurrence. */
+export const RUN_MARK = `interval '1 microsecond'`;
+
 const fire = sql('schedules_fire')`
 with given as materialized (
   select *
   from json_to_recordset($1) as g(
-    id bigint, revision bigint, handled_until timestamptz, next_at timestamptz, due_at timestamptz, ended boolean,
-    waiting_at timestamptz, pause_note text, last_job_id uuid, fired int, skipped int, occurrences json
+    id bigint, revision bigint, handled_until timestamptz, next_at timestamptz, due_at timestamptz,
+    next_offset_ms int, ended boolean, waiting_at timestamptz, pause_note text, last_job_id uuid, fired int, skipped int, occurrences json
   )
 ), locked as materialized (
   -- whoever is being fired by somebody else is theirs
@@ -130,7 +138,7 @@ with given as materialized (
   set revision = s.revision + 1, handled_until = g.handled_until, waiting_at = g.waiting_at,
     next_at = case when g.pause_note is null then g.next_at end,
     due_at = case when g.pause_note is null then g.due_at end,
-    ended = g.ended and g.pause_note is null,
+    ended = g.ended and g.pause_note is null, ${foundByRules('$2')},
     fired = s.fired + g.fired, skipped = s.skipped + g.skipped,
     last_job_id = coalesce(g.last_job_id, s.last_job_id),
     last_fired_at = case when g.fired > 0 then now() else s.last_fired_at end,
@@ -142,11 +150,12 @@ with given as materialized (
   where s.ctid = g.row_address and s.revision = g.revision
   returning s.id, g.occurrences
 ), decided as (
-  insert into drover.occurrence as o (schedule_id, nominal_at, due_at, kind, state, reason, job_id)
-  select t.id, x.nominal_at, x.due_at, 'scheduled', x.state, x.reason, x.job_id
+  insert into drover.occurrence as o (schedule_id, nominal_at, due_at, kind, state, reason, job_id, last_at, occurrences)
+  select t.id, x.nominal_at + case when x.last_at is null then interval '0' else ${RUN_MARK} end, x.due_at,
+    'scheduled', x.state, x.reason, x.job_id, x.last_at, x.count
   from taken t
   cross join lateral json_to_recordset(t.occurrences) as x(
-    nominal_at timestamptz, due_at timestamptz, state text, reason text, job_id uuid
+    nominal_at timestamptz, due_at timestamptz, state text, reason text, job_id uuid, last_at timestamptz, count int
   )
   ${DECIDED_ANEW}
   where o.state = 'waiting'
@@ -165,7 +174,15 @@ select extract(epoch from min(due_at) - clock_timestamp()) * 1000 as ms
 from drover.schedule
 where due_at is not null`;
 
-export type Skipped = { schedule: string; nominalMs: number; reason: SkipReason };
+/** One that was fired. */
+export type Firing = {
+  schedule: string;
+  nominalMs: number;
+  /** Undefined: it had to wait for the job before it. */
+  latenessMs: number | undefined;
+};
+/** Those of one schedule that were left out for one reason. */
+export type Skipped = { schedule: string; reason: SkipReason; count: number; firstMs: number; lastMs: number };
 
 export type Fired = {
   /** Rows that were read; fewer than the limit means that there were no more. */
@@ -173,9 +190,8 @@ export type Fired = {
   /** Schedules whose occurrences this call has decided. */
   taken: number;
   jobs: number;
+  firings: Firing[];
   skipped: Skipped[];
-  /** The largest lateness in milliseconds. */
-  latestMs: number;
   /** Jobs that a later occurrence wants stopped. */
   toCancel: string[];
   paused: string[];
@@ -226,17 +242,23 @@ async function firePlans(db: Runner, rows: DueSchedule[], planner: Planner): Pro
     read: rows.length,
     taken: 0,
     jobs: 0,
+    firings: [],
     skipped: [],
-    latestMs: 0,
     toCancel: [],
     paused: [],
     broken: [],
   };
   const plans = new Map<string, { row: DueSchedule; plan: Plan; written: Written }>();
+  let workingSince = performance.now();
   for (const row of rows) {
+    if (performance.now() - workingSince > MAX_WORK_MS) {
+      await nextTurn();
+      workingSince = performance.now();
+    }
     try {
-      const plan = planner(await compiledFor(db, row), statusOf(row), row.nowMs);
-      plans.set(row.id, { row, plan, written: toWritten(row, plan) });
+      const compiled = await compiledFor(db, row);
+      const plan = planner(compiled, statusOf(row), row.nowMs);
+      plans.set(row.id, { row, plan, written: toWritten(row, plan, compiled) });
     } catch (error) {
       // one that cannot be read must not keep the others from their time
       fired.broken.push({ schedule: row.name, error: error as Error });
@@ -246,7 +268,7 @@ async function firePlans(db: Runner, rows: DueSchedule[], planner: Planner): Pro
   if (plans.size === 0) return fired;
   failpoint('fire.before');
   const batch = JSON.stringify(Array.from(plans.values(), ({ written }) => written));
-  const [answer] = await db.run<{ taken: string[] }>(fire, [batch]);
+  const [answer] = await db.run<{ taken: string[] }>(fire, [batch, ZONE_RULES]);
   failpoint('fire.committed');
   for (const id of answer?.taken ?? []) {
     const entry = plans.get(id);
@@ -280,13 +302,15 @@ const planWaiting: Planner = (compiled, status) => {
 type Written = ReturnType<typeof toWritten>;
 
 /** A plan as the statement takes it. */
-function toWritten(row: DueSchedule, plan: Plan) {
-  const occurrences = plan.occurrences.map(({ nominalMs, dueMs, state, reason }) => ({
+function toWritten(row: DueSchedule, plan: Plan, compiled: CompiledSchedule) {
+  const occurrences = plan.occurrences.map(({ nominalMs, dueMs, state, reason, run }) => ({
     nominal_at: iso(nominalMs),
     due_at: iso(dueMs),
     state,
     reason,
     job_id: state === 'fired' ? newId() : undefined,
+    last_at: run && iso(run.lastMs),
+    count: run?.count ?? 1,
   }));
   const jobs = occurrences.flatMap(({ job_id }) => job_id ?? []);
   const isFull =
@@ -296,27 +320,36 @@ function toWritten(row: DueSchedule, plan: Plan) {
     id: row.id,
     revision: row.revision,
     handled_until: iso(plan.handledUntilMs),
-    next_at: next && iso(next.nominalMs),
-    due_at: next && iso(next.dueMs),
+    ...(next && toNextTime(compiled, next.nominalMs, next.dueMs)),
     // one that waits is still to come
     ended: next === undefined,
     waiting_at: plan.waitingMs === undefined ? undefined : iso(plan.waitingMs),
     pause_note: plan.pauseNote,
     last_job_id: jobs.at(-1),
     fired: jobs.length,
-    skipped: occurrences.filter(({ state }) => state === 'skipped').length,
+    skipped: occurrences.reduce((sum, { state, count }) => (state === 'skipped' ? sum + count : sum), 0),
     occurrences,
   };
 }
 
 function addUp(fired: Fired, row: DueSchedule, plan: Plan): void {
   fired.taken += 1;
-  for (const { nominalMs, dueMs, state, reason } of plan.occurrences) {
-    if (state === 'fired') {
-      fired.jobs += 1;
-      fired.latestMs = Math.max(fired.latestMs, row.nowMs - dueMs);
-    } else if (reason !== undefined) fired.skipped.push({ schedule: row.name, nominalMs, reason });
+  const skipped = new Map<SkipReason, Skipped>();
+  for (const { nominalMs, dueMs, state, reason, run } of plan.occurrences) {
+    const latenessMs = nominalMs === row.waitingMs ? undefined : row.nowMs - dueMs;
+    if (state === 'fired') fired.firings.push({ schedule: row.name, nominalMs, latenessMs });
+    if (reason === undefined) continue;
+    const known = skipped.get(reason) ?? {
+      schedule: row.name,
+      reason,
+      count: 0,
+      firstMs: nominalMs,
+      lastMs: nominalMs,
+    };
+    skipped.set(reason, { ...known, count: known.count + (run?.count ?? 1), lastMs: run?.lastMs ?? nominalMs });
   }
+  fired.jobs = fired.firings.length;
+  fired.skipped.push(...skipped.values());
   const cancels = row.definition.overlap === 'cancel-previous' && plan.waitingMs !== undefined;
   if (cancels && row.lastJobId) fired.toCancel.push(row.lastJobId);
   if (plan.pauseNote !== undefined) fired.paused.push(row.name);

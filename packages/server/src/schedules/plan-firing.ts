@@ -4,7 +4,8 @@
  *
  * An occurrence is on time when it is looked at within ON_TIME_MS of its due time; later it is *missed*, and the
  * catch-up policy says what becomes of it. Every nominal time up to `handledUntil` is in the ledger when the plan has
- * been carried out, so none is lost and none comes twice, whoever dies in between.
+ * been carried out, so none is lost and none comes twice, whoever dies in between. Many that are left out in a row
+ * have one row together.
  */
 import type { OccurrenceState, SkipReason } from '@drover/protocol';
 import type { CompiledSchedule } from './compiled.js';
@@ -21,7 +22,14 @@ export type ScheduleStatus = {
   failuresInARow: number;
 };
 
-export type PlannedOccurrence = { nominalMs: number; dueMs: number; state: OccurrenceState; reason?: SkipReason };
+export type PlannedOccurrence = {
+  nominalMs: number;
+  dueMs: number;
+  state: OccurrenceState;
+  reason?: SkipReason;
+  /** It stands for so many, of which this is the first. */
+  run?: { lastMs: number; count: number };
+};
 
 export type Plan = {
   occurrences: PlannedOccurrence[];
@@ -36,8 +44,12 @@ export type Plan = {
 
 /** Later than this after its due time an occurrence counts as missed: nobody could fire it. */
 export const ON_TIME_MS = 60_000;
-/** Occurrences of one schedule that are decided in one round; the rest follows in the next. */
-export const MAX_A_ROUND = 1000;
+/** Jobs that one schedule makes in one round; the rest follows in the next. */
+export const MAX_JOBS_A_ROUND = 1000;
+/** Occurrences that one round looks at, at some 3 µs each. */
+export const MAX_LOOKS_A_ROUND = 20_000;
+/** More than so many that are left out in a row, for the same reason, are written as a run. */
+export const MAX_ROWS_IN_A_ROW = 100;
 
 export function planFiring(schedule: CompiledSchedule, status: ScheduleStatus, nowMs: number): Plan {
   const { definition, occurrences: times, dueAt } = schedule;
@@ -47,7 +59,8 @@ export function planFiring(schedule: CompiledSchedule, status: ScheduleStatus, n
   const pauseNote = pauseNoteFor(definition.pauseAfterFailures, status.failuresInARow);
   let handledUntilMs = status.handledUntilMs;
   let nominalMs = times.after(handledUntilMs);
-  while (nominalMs !== undefined && decided.length < MAX_A_ROUND && run.left > 0) {
+  let jobs = 0;
+  while (nominalMs !== undefined && jobs < MAX_JOBS_A_ROUND && decided.length < MAX_LOOKS_A_ROUND && run.left > 0) {
     const dueMs = dueAt(nominalMs);
     if (dueMs > nowMs) break;
     const followingMs = times.after(nominalMs);
@@ -57,11 +70,29 @@ export function planFiring(schedule: CompiledSchedule, status: ScheduleStatus, n
     else if (isMissed(definition, nowMs - dueMs, isLast))
       decided.push({ ...occurrence, state: 'skipped', reason: 'missed' });
     else decide(definition.overlap, run, occurrence, decided);
+    if (decided.at(-1)?.state === 'fired') jobs += 1;
     handledUntilMs = nominalMs;
     nominalMs = followingMs;
   }
   const next = nominalMs === undefined || run.left <= 0 ? undefined : { nominalMs, dueMs: dueAt(nominalMs) };
-  return { occurrences: decided, handledUntilMs, next, waitingMs: run.waitingMs, ...(pauseNote && { pauseNote }) };
+  const occurrences = withRuns(decided, status.handledUntilMs);
+  return { occurrences, handledUntilMs, next, waitingMs: run.waitingMs, ...(pauseNote && { pauseNote }) };
+}
+
+/** Takes together what is left out in a row for one reason. What was handled before has a row of its own already. */
+function withRuns(decided: readonly PlannedOccurrence[], handledUntilMs: number): PlannedOccurrence[] {
+  const isFresh = ({ state, nominalMs }: PlannedOccurrence) => state === 'skipped' && nominalMs > handledUntilMs;
+  const together: PlannedOccurrence[] = [];
+  for (let start = 0, end = 0; start < decided.length; start = end) {
+    const first = decided[start] as PlannedOccurrence;
+    end = start + 1;
+    if (isFresh(first)) while (end < decided.length && decided[end]?.reason === first.reason) end += 1;
+    const last = decided[end - 1] as PlannedOccurrence;
+    if (end - start > MAX_ROWS_IN_A_ROW)
+      together.push({ ...first, run: { lastMs: last.nominalMs, count: end - start } });
+    else together.push(...decided.slice(start, end));
+  }
+  return together;
 }
 
 function pauseNoteFor(limit: number | undefined, failures: number): string | undefined {
@@ -104,7 +135,7 @@ function decide(
 }
 
 function replaceWaiting(waitingMs: number, decided: PlannedOccurrence[]): void {
-  const index = decided.findIndex(({ nominalMs }) => nominalMs === waitingMs);
+  const index = decided.findLastIndex(({ nominalMs }) => nominalMs === waitingMs);
   const replaced = { state: 'skipped', reason: 'replaced' } as const;
   const known = decided[index];
   if (known) decided[index] = { ...known, ...replaced };

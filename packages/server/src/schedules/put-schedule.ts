@@ -10,8 +10,11 @@ import { armSchedule } from './arm.js';
 import { calendarDates } from './calendars.js';
 import { checkedPayload, checkTiming } from './check-schedule.js';
 import { settleSchedule } from './fire-due.js';
+import type { Report } from './report.js';
 import { NOW, toJobRow } from './schedule-row.js';
 
+/** Is told what was decided before a change. */
+const NOBODY: Report = () => {};
 /** A busy schedule changes under our hands every second, not more often; this many losses in a row mean a fault. */
 const TRIES = 50;
 
@@ -54,7 +57,12 @@ const remove = sql('schedule_delete')`delete from drover.schedule where name = $
 type Stored = { id: string; revision: string; definition: string; job: string; paused: boolean };
 
 /** Gives whether anything changed: the same schedule again is no change. */
-export async function putSchedule(db: Runner, name: string, schedule: NewSchedule): Promise<boolean> {
+export async function putSchedule(
+  db: Runner,
+  name: string,
+  schedule: NewSchedule,
+  onSettled = NOBODY,
+): Promise<boolean> {
   const { job, ...timing } = schedule;
   const calendars = timing.exclude?.calendars?.length ? timing.exclude.calendars : undefined;
   checkTiming(timing, await calendarDates(db, calendars));
@@ -65,7 +73,7 @@ export async function putSchedule(db: Runner, name: string, schedule: NewSchedul
     const [stored] = await db.run<Stored>(find, [name]);
     if (stored?.definition === definition && stored.job === jobRow) return false;
     const changed = stored
-      ? await changeSettled(db, name, stored, () => db.run(update, [stored.id, stored.revision, ...values]))
+      ? await changeSettled(db, name, stored, onSettled, () => db.run(update, [stored.id, stored.revision, ...values]))
       : await db.run(insert, [name, ...values]);
     if (changed.length === 0) continue;
     await armSchedule(db, name);
@@ -74,12 +82,18 @@ export async function putSchedule(db: Runner, name: string, schedule: NewSchedul
   throw tooBusy(name);
 }
 
-export async function pauseSchedule(db: Runner, name: string, by: string, note: string | undefined): Promise<void> {
-  await change(db, name, ({ id, revision }) => db.run(pause, [id, revision, by, note ?? null]));
+export async function pauseSchedule(
+  db: Runner,
+  name: string,
+  by: string,
+  note: string | undefined,
+  onSettled = NOBODY,
+): Promise<void> {
+  await change(db, name, onSettled, ({ id, revision }) => db.run(pause, [id, revision, by, note ?? null]));
 }
 
-export async function resumeSchedule(db: Runner, name: string): Promise<void> {
-  await change(db, name, async (stored) => {
+export async function resumeSchedule(db: Runner, name: string, onSettled = NOBODY): Promise<void> {
+  await change(db, name, onSettled, async (stored) => {
     if (!stored.paused) return [stored];
     return db.run(resume, [stored.id, stored.revision]);
   });
@@ -91,11 +105,16 @@ export async function deleteSchedule(db: Runner, name: string): Promise<boolean>
   return (await db.run(remove, [name])).length > 0;
 }
 
-async function change(db: Runner, name: string, write: (stored: Stored) => Promise<object[]>): Promise<void> {
+async function change(
+  db: Runner,
+  name: string,
+  onSettled: Report,
+  write: (stored: Stored) => Promise<object[]>,
+): Promise<void> {
   for (let tried = 0; tried < TRIES; tried++) {
     const [stored] = await db.run<Stored>(find, [name]);
     if (!stored) throw scheduleNotFound(name);
-    if ((await changeSettled(db, name, stored, () => write(stored))).length > 0) return;
+    if ((await changeSettled(db, name, stored, onSettled, () => write(stored))).length > 0) return;
   }
   throw tooBusy(name);
 }
@@ -105,12 +124,13 @@ async function changeSettled(
   db: Runner,
   name: string,
   { id }: Stored,
+  onSettled: Report,
   write: () => Promise<object[]>,
 ): Promise<object[]> {
   const changed = await write();
   if (changed.length > 0) return changed;
   await armSchedule(db, name);
-  await settleSchedule(db, id);
+  onSettled(await settleSchedule(db, id));
   return [];
 }
 

@@ -10,6 +10,10 @@ export const milliseconds = (column: string) => `floor(extract(epoch from ${colu
 /** The present by the database's clock, without what milliseconds cannot hold. */
 export const NOW = `date_trunc('milliseconds', now())`;
 
+/** Of a next time `g` found by the rules of the parameter, for the row `s`. */
+export const foundByRules = (rules: '$2') => `zone_rules = ${rules}, next_offset_ms = g.next_offset_ms,
+    rules_outdated = coalesce(s.zone_rules > ${rules}, false)`;
+
 /** What a firing adds to a job is left out: id, expiry, occurrence. */
 export function toJobRow(job: NewSchedule['job'], payloadText: string): string {
   return JSON.stringify({

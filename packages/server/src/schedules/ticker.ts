@@ -1,11 +1,14 @@
 /**
- * Keeps schedules going on this server: one timer for the earliest due time, and a look every MAX_PAUSE_MS for what
+ * Keeps schedules going on this server: an alarm for the earliest due time, and a look every MAX_PAUSE_MS for what
  * others have changed. Nothing depends on this server doing it.
  */
 import type { Logger } from 'pino';
+import { createAlarm } from '../alarm.js';
 import type { Runner } from '../db/database.js';
 import { armSchedules } from './arm.js';
 import { type Fired, fireDue, fireOverdue, fireWaiting, jobsToCancel, type Share, untilNextDueMs } from './fire-due.js';
+import { FIRST_ID, followNewRules, replaceOlderRules } from './follow-rules.js';
+import type { Report } from './report.js';
 
 export type Ticker = {
   start(): void;
@@ -17,6 +20,7 @@ export type Ticker = {
 type TickerDeps = {
   db: Runner;
   logger: Logger;
+  report: Report;
   share(): Share;
   /** Jobs are ready. */
   onFired(): void;
@@ -30,52 +34,26 @@ const MAX_PAUSE_MS = 1000;
 const LANES = 2;
 /** Until the next look when something is due, but not ours. */
 const NOT_OURS_PAUSE_MS = 100;
-const ERROR_PAUSE_MS = 1000;
-/** The look for what waits, what has no next time and what is to be cancelled. */
+/** The look for what waits, what has no next time or an outdated one, and what is to be cancelled. */
 const UPKEEP_EVERY_MS = 500;
-/** Firing later than this is worth a line in the log. */
-const LATE_MS = 5000;
 
 export function createTicker(deps: TickerDeps): Ticker {
   const { db, logger } = deps;
-  let timer: NodeJS.Timeout | undefined;
-  let turn: Promise<void> | undefined;
-  let wakeAt = Number.POSITIVE_INFINITY;
-  let stopped = true;
   let upkeepAt = 0;
-
-  function arm(inMs: number): void {
-    const at = performance.now() + Math.max(0, inMs);
-    if (stopped || at >= wakeAt) return;
-    clearTimeout(timer);
-    wakeAt = at;
-    timer = setTimeout(run, Math.max(0, inMs));
-  }
-
-  function run(): void {
-    wakeAt = Number.POSITIVE_INFINITY;
-    turn ??= tick()
-      .catch((error: Error) => {
-        logger.warn({ err: error }, 'schedules could not be fired, trying again');
-        return ERROR_PAUSE_MS;
-      })
-      .then((pauseMs) => {
-        turn = undefined;
-        arm(pauseMs);
-      });
-  }
+  /** Where the look for next times of older rules goes on; undefined when all have been seen. */
+  let olderRulesAfter: string | undefined = FIRST_ID;
 
   /** Gives the milliseconds until it should run again. */
-  async function tick(): Promise<number> {
+  async function tick(signal: AbortSignal): Promise<number> {
     if (performance.now() >= upkeepAt) {
       upkeepAt = performance.now() + UPKEEP_EVERY_MS;
-      await upkeep();
+      await upkeep(signal);
     }
     const { index, of } = deps.share();
     // id % of = index splits into LANES of twice the divisor
     const lanes = Array.from({ length: LANES }, (_, lane) => ({ index: index + lane * of, of: of * LANES }));
-    await Promise.all(lanes.map((lane) => fireAll(() => fireDue(db, BATCH, lane))));
-    await fireAll(() => fireOverdue(db, BATCH));
+    await Promise.all(lanes.map((lane) => fireAll(signal, () => fireDue(db, BATCH, lane))));
+    await fireAll(signal, () => fireOverdue(db, BATCH));
     const nextMs = await untilNextDueMs(db);
     const untilUpkeepMs = Math.max(0, upkeepAt - performance.now());
     if (nextMs === null) return Math.min(MAX_PAUSE_MS, untilUpkeepMs + 1);
@@ -85,20 +63,22 @@ export function createTicker(deps: TickerDeps): Ticker {
   }
 
   /** Until there are no more, or somebody else has them. */
-  async function fireAll(fireSome: () => Promise<Fired>): Promise<void> {
-    while (!stopped) {
+  async function fireAll(signal: AbortSignal, fireSome: () => Promise<Fired>): Promise<void> {
+    while (!signal.aborted) {
       const fired = await fireSome();
       await tell(fired);
       if (fired.read < BATCH || fired.taken === 0) return;
     }
   }
 
-  async function upkeep(): Promise<void> {
+  async function upkeep(signal: AbortSignal): Promise<void> {
     let armed: number;
     do {
       armed = await armSchedules(db, BATCH);
       if (armed > 0) logger.debug({ schedules: armed }, 'schedules got their next time');
-    } while (armed === BATCH && !stopped);
+    } while (armed === BATCH && !signal.aborted);
+    if (olderRulesAfter !== undefined) olderRulesAfter = await followNewRules(db, BATCH, olderRulesAfter);
+    await replaceOlderRules(db, BATCH);
     await tell(await fireWaiting(db, BATCH));
     const ids = await jobsToCancel(db, BATCH);
     if (ids.length > 0) await deps.cancel(ids);
@@ -106,31 +86,21 @@ export function createTicker(deps: TickerDeps): Ticker {
 
   async function tell(fired: Fired): Promise<void> {
     if (fired.jobs > 0) deps.onFired();
-    for (const { schedule, error } of fired.broken)
-      logger.error({ schedule, err: error }, 'a schedule was paused: it cannot be read');
-    for (const schedule of fired.paused) logger.warn({ schedule }, 'a schedule was paused after failures');
-    if (fired.skipped.length > 0) {
-      const [first] = fired.skipped;
-      logger.warn({ skipped: fired.skipped.length, first }, 'occurrences were skipped');
-    }
-    if (fired.latestMs > LATE_MS)
-      logger.warn({ jobs: fired.jobs, latenessMs: fired.latestMs }, 'occurrences were fired late');
+    deps.report(fired);
     if (fired.toCancel.length > 0) await deps.cancel(fired.toCancel);
   }
 
+  const alarm = createAlarm({
+    turn: tick,
+    failureMessage: 'schedules could not be fired, trying again',
+    logger,
+  });
   return {
-    start() {
-      stopped = false;
-      arm(0);
-    },
-    async stop() {
-      stopped = true;
-      clearTimeout(timer);
-      await turn;
-    },
+    start: alarm.start,
+    stop: alarm.stop,
     wake() {
       upkeepAt = 0;
-      arm(0);
+      alarm.within(0);
     },
   };
 }

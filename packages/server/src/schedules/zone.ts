@@ -19,6 +19,9 @@ const DAY_MS = 86_400_000;
 const MAX_ZONES = 1000;
 const MAX_YEARS_A_ZONE = 500;
 
+/** The release of the rules that Intl answers by, such as 2025b; later ones are greater. Empty where Node does not say. */
+export const ZONE_RULES = process.versions.tz ?? '';
+
 const zones = new Map<string, Zone>();
 
 export function zoneOf(name: string): Zone {

@@ -51,6 +51,7 @@ export async function createApiBench(settings: Partial<ServerConfig> = {}): Prom
     beatMs: 1000,
     leaseMs: 10_000,
     pollMs: 500,
+    lateAfterMs: 10_000,
     maxPending: 20_000,
     poolSize: 4,
     logLevel: 'silent',

@@ -31,10 +31,11 @@ beforeEach(async () => {
     setWorkerPaused: async () => false,
     waitForFinish: async () => {},
     health: () => [{ check: 'dispatcher', status: 'error', message: 'it sleeps' }],
+    metrics: async () => '',
   };
   const config = { host: '127.0.0.1', port: 0, tokens: [], insecure: false, payloadLimitBytes: 1000, beatMs: 1000 };
   const logger = pino({ level: 'warn' }, { write: (line: string) => void logged.push(JSON.parse(line)) });
-  const handlers = createHandlers({ engine, db, config, onScheduleChange() {} });
+  const handlers = createHandlers({ engine, db, config, onScheduleChange() {}, report() {} });
   http = createHttpServer({ handlers, config, logger, serverId: newId() });
   address = (await http.listen()).address;
 });

@@ -26,6 +26,7 @@ beforeAll(async () => {
     beatMs: 1000,
     leaseMs: 10_000,
     pollMs: 100,
+    lateAfterMs: 10_000,
     maxPending: 1000,
     poolSize: 4,
     logLevel: 'silent' as const,

@@ -280,6 +280,82 @@ describe('policies (J7)', () => {
   });
 });
 
+describe('a long downtime of an every-second schedule (J7)', () => {
+  const COUNT = 86_400;
+
+  /** Handled until so many seconds ago, and fired until there is nothing more to do. */
+  async function sleepThroughADay(catchUp: 'none' | 'last'): Promise<Date> {
+    await put('s', { every: '1s', catchUp });
+    const { rows } = await pool.query(
+      `update drover.schedule set next_at = null, due_at = null, revision = revision + 1,
+         handled_until = date_trunc('second', now()) - $1 * interval '1 second'
+       returning handled_until`,
+      [COUNT],
+    );
+    await armSchedules(db.bulk, 10);
+    while ((await fire()).taken > 0);
+    return rows[0].handled_until;
+  }
+
+  const sums = async () =>
+    (
+      await pool.query(
+        `select count(*)::int as rows, sum(occurrences) filter (where state = 'skipped')::int as skipped,
+           count(*) filter (where state = 'fired')::int as fired from drover.occurrence`,
+      )
+    ).rows[0];
+
+  it.each(['none', 'last'] as const)('with catch-up %s is a few rows, and none is forgotten', async (catchUp) => {
+    const began = await sleepThroughADay(catchUp);
+    const { rows, skipped, fired } = await sums();
+    // those of the last minute are on time and fired
+    expect(fired).toBeGreaterThanOrEqual(60);
+    const schedule = (await pool.query('select handled_until, skipped::int, fired::int from drover.schedule')).rows[0];
+    expect({ skipped, fired }).toEqual({ skipped: schedule.skipped, fired: schedule.fired });
+    expect(skipped + fired).toBe((schedule.handled_until - began.getTime()) / 1000);
+    expect(rows - fired).toBeLessThanOrEqual(110);
+  });
+
+  it('is shown as runs with their last occurrence and count, page by page', async () => {
+    await sleepThroughADay('none');
+    const { items, nextCursor } = await listOccurrences(db.reads, 's', { state: 'skipped', limit: 3 });
+    const [latest] = items.filter(({ count }) => count > 1);
+    expect(latest).toMatchObject({ state: 'skipped', reason: 'missed', jobId: null });
+    const { nominalAt, lastAt, count } = latest as { nominalAt: string; lastAt: string; count: number };
+    expect(Date.parse(lastAt) - Date.parse(nominalAt)).toBe((count - 1) * 1000);
+    const rest = await listOccurrences(db.reads, 's', { state: 'skipped', limit: 1000, cursor: nextCursor as string });
+    const all = [...items, ...rest.items];
+    expect(all.reduce((sum, one) => sum + one.count, 0)).toBe((await sums()).skipped);
+    expect(new Set(all.map((one) => one.nominalAt)).size).toBe(all.length);
+  });
+
+  it('is found by any time inside of a run, and a backfill fires what is in it', async () => {
+    await sleepThroughADay('none');
+    const [run] = (await listOccurrences(db.reads, 's', { state: 'skipped', limit: 1000 })).items.slice(-1);
+    const firstMs = Date.parse(run?.nominalAt as string);
+    const at = (seconds: number) => new Date(firstMs + seconds * 1000).toISOString();
+    for (const [from, to] of [
+      [at(0), at(0)],
+      [at(500), at(510)],
+    ] as const) {
+      expect((await listOccurrences(db.reads, 's', { from, to, limit: 9 })).items).toEqual([run]);
+    }
+    const range = { from: at(0), to: at(4), dryRun: false };
+    expect(await backfillSchedule(db.bulk, 's', range)).toMatchObject({ occurrences: 5, already: 0, fired: 5 });
+    expect(await backfillSchedule(db.bulk, 's', range)).toMatchObject({ already: 5, fired: 0 });
+    // one by one: the run and its first occurrence have the same nominal time
+    const seen: string[] = [];
+    let cursor: string | undefined;
+    do {
+      const page = await listOccurrences(db.reads, 's', { from: at(0), to: at(4), limit: 1, cursor });
+      seen.push(...page.items.map(({ kind, nominalAt }) => `${kind} ${nominalAt}`));
+      cursor = page.nextCursor ?? undefined;
+    } while (cursor);
+    const backfilled = [4, 3, 2, 1, 0].map((seconds) => `backfilled ${at(seconds)}`);
+    expect(seen).toEqual([...backfilled.slice(0, 4), `scheduled ${at(0)}`, ...backfilled.slice(4)]);
+  });
+});
+
 describe('changing a schedule (J7)', () => {
   it('the same again changes nothing', async () => {
     expect(await put('s', { cron: '0 9 * * *', every: undefined })).toBe(true);

@@ -1,6 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { compileSchedule, type Definition } from '../../src/schedules/compiled.js';
-import { MAX_A_ROUND, planFiring, type ScheduleStatus } from '../../src/schedules/plan-firing.js';
+import {
+  MAX_JOBS_A_ROUND,
+  MAX_LOOKS_A_ROUND,
+  MAX_ROWS_IN_A_ROW,
+  planFiring,
+  type ScheduleStatus,
+} from '../../src/schedules/plan-firing.js';
 
 const MINUTE_MS = 60_000;
 const NOON = Date.UTC(2030, 0, 1, 12);
@@ -54,11 +60,52 @@ describe('what becomes of due occurrences (J7)', () => {
     ]);
   });
 
-  it('a long downtime is worked off in bounded rounds that lose nothing', () => {
-    const first = plan({ catchUp: 'none' }, minutes(10 * 2500));
-    expect(first.occurrences).toHaveLength(MAX_A_ROUND);
-    const second = plan({ catchUp: 'none' }, minutes(10 * 2500), { handledUntilMs: first.handledUntilMs });
+  it('jobs of a long downtime are made in bounded rounds that lose nothing', () => {
+    const now = minutes(10 * 2500);
+    const policy = { catchUp: 'all', catchUpWindow: 90 * 86_400_000 } as const;
+    const first = plan(policy, now);
+    expect(first.occurrences).toHaveLength(MAX_JOBS_A_ROUND);
+    const second = plan(policy, now, { handledUntilMs: first.handledUntilMs });
     expect(second.occurrences[0]?.nominalMs).toBe((first.occurrences.at(-1)?.nominalMs as number) + 10 * MINUTE_MS);
+  });
+
+  it('up to a limit those left out have a row each, beyond it one together', () => {
+    const few = plan({ catchUp: 'none' }, minutes(10 * MAX_ROWS_IN_A_ROW + 5));
+    expect(few.occurrences).toHaveLength(MAX_ROWS_IN_A_ROW);
+    const count = MAX_ROWS_IN_A_ROW + 1;
+    const many = plan({ catchUp: 'last' }, minutes(10 * count + 15));
+    expect(many.occurrences).toEqual([
+      {
+        ...{ nominalMs: minutes(10), dueMs: minutes(10), state: 'skipped', reason: 'missed' },
+        run: { lastMs: minutes(10 * count), count },
+      },
+      { nominalMs: minutes(10 * (count + 1)), dueMs: minutes(10 * (count + 1)), state: 'fired' },
+    ]);
+  });
+
+  it('a run longer than a round goes on in the next', () => {
+    const now = minutes(10 * (MAX_LOOKS_A_ROUND + 500) + 5);
+    const first = plan({ catchUp: 'none' }, now);
+    expect(first.occurrences).toMatchObject([{ run: { count: MAX_LOOKS_A_ROUND } }]);
+    const second = plan({ catchUp: 'none' }, now, { handledUntilMs: first.handledUntilMs });
+    expect(second.occurrences).toMatchObject([
+      { nominalMs: first.handledUntilMs + 10 * MINUTE_MS, run: { count: 500 } },
+    ]);
+  });
+
+  it('those that a later one replaced are a run, but for the one that has its row already', () => {
+    const status = { previousLives: true, waitingMs: NOON };
+    const planned = plan(
+      { overlap: 'cancel-previous', catchUp: 'all', catchUpWindow: 90 * 86_400_000 },
+      minutes(10 * 300),
+      status,
+    );
+    expect(planned.occurrences).toMatchObject([
+      { nominalMs: NOON, reason: 'replaced' },
+      { nominalMs: minutes(10), reason: 'replaced', run: { lastMs: minutes(2990), count: 299 } },
+      { nominalMs: minutes(3000), state: 'waiting' },
+    ]);
+    expect(planned.occurrences[0]).not.toHaveProperty('run');
   });
 
   it.each([

@@ -5,6 +5,14 @@ export function serverConfig(databaseUrl: string): ServerConfig {
   return {
     ...{ port: 0, host: '127.0.0.1', databaseUrl, tokens: [], insecure: false, publicUrl: undefined },
     ...{ retentionMs: 86_400_000, payloadLimitBytes: 1_048_576, resultLimitBytes: 1_048_576 },
-    ...{ beatMs: 500, leaseMs: 5000, pollMs: 100, maxPending: 10_000, poolSize: 4, logLevel: 'silent' },
+    ...{
+      beatMs: 500,
+      leaseMs: 5000,
+      pollMs: 100,
+      maxPending: 10_000,
+      lateAfterMs: 10_000,
+      poolSize: 4,
+      logLevel: 'silent',
+    },
   };
 }

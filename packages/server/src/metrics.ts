@@ -1,0 +1,115 @@
+/**
+ * What this server counts about itself, in the text format of Prometheus. Counters are plain numbers in memory, raised once
+ * a batch; a scrape reads them and asks nobody else, least of all the database. No label has more values than this file
+ * or a table of the protocol names: no ids, no names of jobs, queues or schedules.
+ */
+import { type JobState, SKIP_REASONS, type SkipReason } from '@drover/protocol';
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { DATABASE_ERROR_KINDS } from './db/database-error.js';
+import { VERSION } from './version.js';
+
+/** How an attempt ended. */
+export const ATTEMPT_ENDINGS = ['succeeded', 'failed', 'snoozed', 'cancelled', 'released', 'lost'] as const;
+export type AttemptEnding = (typeof ATTEMPT_ENDINGS)[number];
+export type FinishedState = Extract<JobState, 'succeeded' | 'failed' | 'cancelled'>;
+export type RepairKind = (typeof REPAIR_KINDS)[number];
+
+const FINISHED: readonly FinishedState[] = ['succeeded', 'failed', 'cancelled'];
+const REPAIR_KINDS = ['orphaned_job', 'unknown_to_worker', 'missing_lane'] as const;
+/** Why a schedule pauses itself. */
+const PAUSE_REASONS = ['failures', 'unreadable'] as const;
+/** In seconds: from what nobody notices to a schedule that was caught up on. */
+const LATENESS_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300, 3600];
+
+/** What is measured when somebody looks. */
+export type Measured = { workers: number; heldJobs: number; pendingJobs: number; sinceBeatMs: number | undefined };
+
+export type Metrics = ReturnType<typeof createMetrics>;
+
+export function createMetrics() {
+  const registry = new Registry();
+  const registers = [registry];
+
+  function counter(name: string, help: string) {
+    return new Counter({ name, help, registers });
+  }
+
+  /** One with a label, all of whose values are there from the start: a series that appears with its first event hides it. */
+  function counterBy<Label extends string>(label: Label, values: readonly string[], name: string, help: string) {
+    const labelled = new Counter({ name, help, registers, labelNames: [label] });
+    for (const value of values) labelled.inc({ [label]: value } as Record<Label, string>, 0);
+    return labelled;
+  }
+
+  function gauge(name: string, help: string) {
+    return new Gauge({ name, help, registers });
+  }
+
+  new Gauge({
+    name: 'drover_info',
+    help: 'Always 1; the label is the version.',
+    registers,
+    labelNames: ['version'],
+  }).set({ version: VERSION }, 1);
+  const workers = gauge('drover_workers', 'Workers that are connected to this server.');
+  const heldJobs = gauge('drover_held_jobs', 'Jobs that the connected workers hold.');
+  const pendingJobs = gauge('drover_pending_jobs', 'Jobs that wait in memory to be written; see maxPending.');
+  const sinceBeat = gauge('drover_beat_age_seconds', 'Time since a beat of this server reached the database.');
+
+  return {
+    enqueued: counter('drover_jobs_enqueued_total', 'Jobs added through the API of this server.'),
+    granted: counter('drover_jobs_granted_total', 'Jobs given to workers of this server.'),
+    attempts: counterBy(
+      ...(['outcome', ATTEMPT_ENDINGS, 'drover_attempts_total'] as const),
+      'Attempts whose end this server has written.',
+    ),
+    finished: counterBy(
+      ...(['state', FINISHED, 'drover_jobs_finished_total'] as const),
+      'Jobs that this server has finished, however that came.',
+    ),
+    workersLost: counter('drover_workers_lost_total', 'Workers whose lease this server found to be over.'),
+    repairs: counterBy(
+      ...(['kind', REPAIR_KINDS, 'drover_repairs_total'] as const),
+      'Impossible rows that this server has repaired.',
+    ),
+    databaseErrors: counterBy(
+      ...(['kind', DATABASE_ERROR_KINDS, 'drover_database_errors_total'] as const),
+      'Statements that failed: refused, not sent, or without an answer.',
+    ),
+    occurrencesFired: counter('drover_occurrences_fired_total', 'Occurrences of schedules fired by this server.'),
+    occurrencesLate: counter('drover_occurrences_late_total', 'Of these, those fired later than lateAfter.'),
+    occurrencesSkipped: counterBy(
+      ...(['reason', Object.keys(SKIP_REASONS) as SkipReason[], 'drover_occurrences_skipped_total'] as const),
+      'Occurrences that this server has skipped.',
+    ),
+    schedulesPaused: counterBy(
+      ...(['reason', PAUSE_REASONS, 'drover_schedules_paused_total'] as const),
+      'Schedules that have paused themselves.',
+    ),
+    lateness: new Histogram({
+      name: 'drover_occurrence_lateness_seconds',
+      help: 'From the due time of an occurrence to its firing.',
+      buckets: LATENESS_BUCKETS,
+      registers,
+    }),
+
+    async text(measured: Measured): Promise<string> {
+      workers.set(measured.workers);
+      heldJobs.set(measured.heldJobs);
+      pendingJobs.set(measured.pendingJobs);
+      sinceBeat.set(measured.sinceBeatMs === undefined ? Number.NaN : measured.sinceBeatMs / 1000);
+      return `${await registry.metrics()}${await processRegistry().metrics()}`;
+    },
+  };
+}
+
+let ofProcess: Registry | undefined;
+
+/** Of the process and its event loop: one for all servers in it, since these watch the process for as long as it lives. */
+function processRegistry(): Registry {
+  if (!ofProcess) {
+    ofProcess = new Registry();
+    collectDefaultMetrics({ register: ofProcess });
+  }
+  return ofProcess;
+}
