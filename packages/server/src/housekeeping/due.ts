@@ -17,19 +17,24 @@ export type Due = {
 
 const BATCH = 1000;
 const MAX_PAUSE_MS = 1000;
+/** Until the next look when something is due that others are just making ready. */
+const OTHERS_PAUSE_MS = 10;
 
 export function createDue({ db, logger, onPromoted }: { db: Runner; logger: Logger; onPromoted(): void }): Due {
-  async function promoteAll(signal: AbortSignal): Promise<number> {
+  async function promoteDue(signal: AbortSignal): Promise<number> {
+    const next = await untilNextDueMs(db);
+    if (next === null || next > 0) return Math.min(MAX_PAUSE_MS, next === null ? MAX_PAUSE_MS : Math.max(1, next));
     while (!signal.aborted) {
       const promoted = await promoteJobs(db, BATCH);
       if (promoted > 0) onPromoted();
+      // somebody else has the rest
+      if (promoted === 0) return OTHERS_PAUSE_MS;
       if (promoted < BATCH) break;
     }
-    const next = await untilNextDueMs(db);
-    return next === null ? MAX_PAUSE_MS : Math.min(MAX_PAUSE_MS, Math.max(1, next));
+    return 0;
   }
 
   const failureMessage = 'scheduled jobs could not be made ready, trying again';
-  const { start, stop, within } = createAlarm({ turn: promoteAll, failureMessage, logger });
+  const { start, stop, within } = createAlarm({ turn: promoteDue, failureMessage, logger });
   return { start, stop, expect: within };
 }

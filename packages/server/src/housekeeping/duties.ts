@@ -11,13 +11,13 @@ import type { Pauses } from '../dispatch/pauses.js';
 import { askSurplusToMove } from '../dispatch/rebalance.js';
 import { failpoint } from '../failpoint.js';
 import { cancelReturnedJobs } from '../lifecycle/cancel.js';
-import { expireJobs } from '../lifecycle/expire.js';
+import { expireJobs, isAnythingToEnd } from '../lifecycle/expire.js';
 import { loseExpiredSessions } from '../lifecycle/lose.js';
 import { ensurePartitions, pruneHistory, pruneOccurrences } from '../lifecycle/prune.js';
 import type { FinishedState, Metrics } from '../metrics.js';
 import { movePulse } from './beacon.js';
 import { createPeriodic, type Periodic } from './periodic.js';
-import { aliveServers, type ServerIdentity, sayPresence } from './presence.js';
+import { type ServerIdentity, sayPresence } from './presence.js';
 import { countRepairs, reconcile } from './reconciler.js';
 
 export type Duties = {
@@ -76,9 +76,8 @@ export function createDuties(deps: DutiesDeps): Duties {
   const leases = createLeases({ db: control, serverId: identity.id, dispatcher, logger, beatMs, leaseMs, servers });
 
   async function beat(): Promise<void> {
-    await sayPresence(control, identity);
+    others = await sayPresence(control, identity, 3 * beatMs);
     lastBeatAt = performance.now();
-    others = (await aliveServers(control, 3 * beatMs)).filter((server) => server.id !== identity.id);
     await pauses.refresh(dispatcher);
   }
 
@@ -103,6 +102,7 @@ export function createDuties(deps: DutiesDeps): Duties {
   }
 
   async function expire(): Promise<void> {
+    if (!(await isAnythingToEnd(control))) return;
     const { failed } = await expireJobs(control, identity.id, BATCH);
     deps.onFinished('failed', failed);
     deps.onFinished('cancelled', await cancelReturnedJobs(control, identity.id, BATCH));

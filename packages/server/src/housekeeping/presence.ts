@@ -3,15 +3,15 @@ import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 
 const beat = sql('server_beat')`
-insert into drover.server (id, address, host, pid, version, draining)
-values ($1, $2, $3, $4, $5, $6)
-on conflict (id) do update
-set beat_at = now(), draining = excluded.draining, address = excluded.address`;
-
-const alive = sql('servers_alive')`
+with said as (
+  insert into drover.server (id, address, host, pid, version, draining)
+  values ($1, $2, $3, $4, $5, $6)
+  on conflict (id) do update
+  set beat_at = now(), draining = excluded.draining, address = excluded.address
+)
 select id::text as id, address
 from drover.server
-where beat_at > now() - $1::double precision * interval '1 millisecond' and not draining
+where id <> $1 and beat_at > now() - $7::double precision * interval '1 millisecond' and not draining
 order by started_at, id`;
 
 const leave = sql('server_leave')`delete from drover.server where id = $1`;
@@ -29,13 +29,13 @@ export type ServerIdentity = {
   draining: boolean;
 };
 
-export async function sayPresence(db: Runner, me: ServerIdentity): Promise<void> {
-  await db.run(beat, [me.id, me.address, me.host, me.pid, me.version, me.draining]);
-}
-
-/** The servers that were heard of within `withinMs`. */
-export function aliveServers(db: Runner, withinMs: number): Promise<{ id: string; address: string }[]> {
-  return db.run(alive, [withinMs]);
+/** Says that this server is there, and gives the others that were heard of within `withinMs`. */
+export function sayPresence(
+  db: Runner,
+  { id, address, host, pid, version, draining }: ServerIdentity,
+  withinMs = 0,
+): Promise<{ id: string; address: string }[]> {
+  return db.run(beat, [id, address, host, pid, version, draining, withinMs]);
 }
 
 export async function leaveCluster(db: Runner, id: string): Promise<void> {

@@ -40,6 +40,16 @@ where id = any(array(
 ))
 returning id::text as id`;
 
+const toEnd = sql('anything_to_end')`
+select exists (select from drover.job where expires_at <= now())
+  or exists (select from drover.job where cancel_requested_at is not null and state <> 'running') as found`;
+
+/** Whether a look at what has expired, or was cancelled on its way back, is worth while: usually not. */
+export async function isAnythingToEnd(db: Runner): Promise<boolean> {
+  const [row] = await db.run<{ found: boolean }>(toEnd);
+  return row?.found ?? false;
+}
+
 /** Fails up to `limit` queued jobs and asks for the stop of up to `limit` running ones. */
 export async function expireJobs(
   db: Runner,

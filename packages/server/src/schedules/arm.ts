@@ -21,7 +21,7 @@ export type ArmableSchedule = {
 
 export const ARMABLE_COLUMNS = `id::text as id, name, version, revision::text as revision, definition, fired::int as fired,
   ${milliseconds('handled_until')} as "handledUntilMs"`;
-const UNARMED = 'due_at is null and paused_at is null and not ended';
+export const UNARMED = 'due_at is null and paused_at is null and not ended';
 
 const unarmed = sql('schedules_unarmed')`
 select ${ARMABLE_COLUMNS} from drover.schedule where ${UNARMED} order by schedule.id limit $1`;

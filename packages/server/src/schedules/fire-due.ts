@@ -27,7 +27,7 @@ import { ZONE_RULES } from './zone.js';
 export type Share = { index: number; of: number };
 
 /** A schedule of another server's share is taken over when it is this late. */
-const OVERDUE_MS = 1000;
+export const OVERDUE_MS = 1000;
 
 /** After so long of planning others get a turn of the event loop: one schedule may have 20,000 occurrences to look at. */
 const MAX_WORK_MS = 20;
@@ -169,11 +169,6 @@ update drover.schedule
 set next_at = null, due_at = null, paused_at = now(), paused_by = 'drover', pause_note = $3, revision = revision + 1
 where id = $1 and revision = $2`;
 
-const untilDue = sql('schedules_next_due')`
-select extract(epoch from min(due_at) - clock_timestamp()) * 1000 as ms
-from drover.schedule
-where due_at is not null`;
-
 /** One that was fired. */
 export type Firing = {
   schedule: string;
@@ -218,12 +213,6 @@ export async function settleSchedule(db: Runner, id: string): Promise<Fired> {
   return firePlans(db, await db.run<DueSchedule>(unsettled, [id]), (compiled, status, nowMs) =>
     planFiring({ ...compiled, dueAt: (nominalMs) => nominalMs }, status, nowMs),
   );
-}
-
-/** Milliseconds until the next schedule is due (negative: overdue), or null if there is none. */
-export async function untilNextDueMs(db: Runner): Promise<number | null> {
-  const [row] = await db.run<{ ms: string | null }>(untilDue);
-  return row?.ms == null ? null : Number(row.ms);
 }
 
 type Versioned = Pick<DueSchedule, 'id' | 'version' | 'name' | 'definition'>;

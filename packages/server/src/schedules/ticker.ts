@@ -6,8 +6,9 @@ import type { Logger } from 'pino';
 import { createAlarm } from '../alarm.js';
 import type { Runner } from '../db/database.js';
 import { armSchedules } from './arm.js';
-import { type Fired, fireDue, fireOverdue, fireWaiting, jobsToCancel, type Share, untilNextDueMs } from './fire-due.js';
+import { type Fired, fireDue, fireOverdue, fireWaiting, jobsToCancel, OVERDUE_MS, type Share } from './fire-due.js';
 import { FIRST_ID, followNewRules, replaceOlderRules } from './follow-rules.js';
+import { lookAround } from './look-around.js';
 import type { Report } from './report.js';
 
 export type Ticker = {
@@ -34,41 +35,40 @@ const MAX_PAUSE_MS = 1000;
 const LANES = 2;
 /** Until the next look when something is due, but not ours. */
 const NOT_OURS_PAUSE_MS = 100;
-/** The look for what waits, what has no next time or an outdated one, and what is to be cancelled. */
-const UPKEEP_EVERY_MS = 500;
+/** As long as something waits, has no next time or an outdated one, or is to be cancelled. */
+const UPKEEP_PAUSE_MS = 500;
 
 export function createTicker(deps: TickerDeps): Ticker {
   const { db, logger } = deps;
-  let upkeepAt = 0;
   /** Where the look for next times of older rules goes on; undefined when all have been seen. */
   let olderRulesAfter: string | undefined = FIRST_ID;
 
   /** Gives the milliseconds until it should run again. */
   async function tick(signal: AbortSignal): Promise<number> {
-    if (performance.now() >= upkeepAt) {
-      upkeepAt = performance.now() + UPKEEP_EVERY_MS;
-      await upkeep(signal);
-    }
+    const { dueInMs, needsUpkeep } = await lookAround(db);
+    if (needsUpkeep || olderRulesAfter !== undefined) await upkeep(signal);
+    const pauseMs = needsUpkeep || olderRulesAfter !== undefined ? UPKEEP_PAUSE_MS : MAX_PAUSE_MS;
+    if (dueInMs === null || dueInMs > 0) return Math.min(pauseMs, Math.max(1, dueInMs ?? pauseMs));
+
     const { index, of } = deps.share();
     // id % of = index splits into LANES of twice the divisor
     const lanes = Array.from({ length: LANES }, (_, lane) => ({ index: index + lane * of, of: of * LANES }));
-    await Promise.all(lanes.map((lane) => fireAll(signal, () => fireDue(db, BATCH, lane))));
-    await fireAll(signal, () => fireOverdue(db, BATCH));
-    const nextMs = await untilNextDueMs(db);
-    const untilUpkeepMs = Math.max(0, upkeepAt - performance.now());
-    if (nextMs === null) return Math.min(MAX_PAUSE_MS, untilUpkeepMs + 1);
+    const taken = await Promise.all(lanes.map((lane) => fireAll(signal, () => fireDue(db, BATCH, lane))));
+    if (dueInMs < -OVERDUE_MS) taken.push(await fireAll(signal, () => fireOverdue(db, BATCH)));
     // what is due but in another server's share is theirs for a moment
-    const least = nextMs <= 0 ? NOT_OURS_PAUSE_MS : 1;
-    return Math.min(MAX_PAUSE_MS, Math.max(least, Math.min(nextMs, untilUpkeepMs + 1)));
+    return taken.some((count) => count > 0) ? 0 : NOT_OURS_PAUSE_MS;
   }
 
-  /** Until there are no more, or somebody else has them. */
-  async function fireAll(signal: AbortSignal, fireSome: () => Promise<Fired>): Promise<void> {
+  /** Until there are no more, or somebody else has them. Gives how many it took. */
+  async function fireAll(signal: AbortSignal, fireSome: () => Promise<Fired>): Promise<number> {
+    let taken = 0;
     while (!signal.aborted) {
       const fired = await fireSome();
       await tell(fired);
-      if (fired.read < BATCH || fired.taken === 0) return;
+      taken += fired.taken;
+      if (fired.read < BATCH || fired.taken === 0) break;
     }
+    return taken;
   }
 
   async function upkeep(signal: AbortSignal): Promise<void> {
@@ -98,9 +98,6 @@ export function createTicker(deps: TickerDeps): Ticker {
   return {
     start: alarm.start,
     stop: alarm.stop,
-    wake() {
-      upkeepAt = 0;
-      alarm.within(0);
-    },
+    wake: () => alarm.within(0),
   };
 }
