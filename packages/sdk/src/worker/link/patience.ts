@@ -1,20 +1,20 @@
 /**
  * How long the link waits for one server, and between two rounds over all of them. Pure.
  *
- * Without a lease there is nothing to lose, and servers that start or are overloaded get their time. With one,
- * all waits are shares of it: silence of a server is noticed when the lease is about half over, and in the rest
- * the worker must get past several servers that do not answer before it has to stop its jobs.
+ * Before the first lease there is nothing to lose, and servers that start or are overloaded get their time. Then
+ * all waits are shares of the lease. While it is held, the shares are small: silence of a server is noticed when
+ * the lease is about half over, and in the rest the worker must get past several servers that do not answer
+ * before it has to stop its jobs. When it is over, they are larger, but still such that the worker comes back
+ * within a lease's time after an outage of the database: so long everybody is waited for.
  */
-const HANDSHAKE_MS = 10_000;
-const WELCOME_MS = 20_000;
-const FIRST_PAUSE_MS = 100;
-const LONGEST_PAUSE_MS = 5000;
-
-const HANDSHAKE_SHARE = 0.1;
-const WELCOME_SHARE = 0.2;
-const PAUSE_SHARE = 0.05;
+const LONGEST = { handshake: 10_000, welcome: 20_000, pause: 5000 };
+const SHARES = {
+  held: { handshake: 0.1, welcome: 0.2, pause: 0.05 },
+  over: { handshake: 0.5, welcome: 0.5, pause: 0.1 },
+};
 /** A sound server on a busy machine needs this much; waiting less would pass over all of them. */
 const MIN_ANSWER_MS = 250;
+const FIRST_PAUSE_MS = 100;
 
 export type Patience = {
   /** For the TCP and WebSocket handshakes. */
@@ -24,13 +24,13 @@ export type Patience = {
   longestPauseMs: number;
 };
 
-/** `leaseMs` is undefined if there is no lease that could be kept. */
-export function patienceWith(leaseMs: number | undefined): Patience {
-  const lease = leaseMs ?? Number.POSITIVE_INFINITY;
+export function patienceWith(lease: { leaseMs: number; isOver: boolean } | undefined): Patience {
+  const leaseMs = lease?.leaseMs ?? Number.POSITIVE_INFINITY;
+  const share = lease?.isOver === true ? SHARES.over : SHARES.held;
   return {
-    handshakeMs: Math.min(HANDSHAKE_MS, Math.max(MIN_ANSWER_MS, lease * HANDSHAKE_SHARE)),
-    welcomeMs: Math.min(WELCOME_MS, Math.max(MIN_ANSWER_MS, lease * WELCOME_SHARE)),
-    longestPauseMs: Math.min(LONGEST_PAUSE_MS, lease * PAUSE_SHARE),
+    handshakeMs: Math.min(LONGEST.handshake, Math.max(MIN_ANSWER_MS, leaseMs * share.handshake)),
+    welcomeMs: Math.min(LONGEST.welcome, Math.max(MIN_ANSWER_MS, leaseMs * share.welcome)),
+    longestPauseMs: Math.min(LONGEST.pause, leaseMs * share.pause),
   };
 }
 

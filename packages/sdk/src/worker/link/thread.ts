@@ -24,7 +24,7 @@ import { LeaseClock, type Reading, readClocks } from './lease-clock.js';
 import { endProcess, LeaseWatch } from './lease-watch.js';
 import type { LinkEvent, LinkSettings, ToLinkThread } from './messages.js';
 import { Outbound } from './outbound.js';
-import { patienceWith } from './patience.js';
+import { type Patience, patienceWith } from './patience.js';
 import { ServerList } from './server-list.js';
 import { SharedState } from './shared-state.js';
 import type { LinkMessage, Welcome } from './stream-socket.js';
@@ -69,7 +69,7 @@ class LinkThread {
       message: (message) => this.#act(message),
       lost: () => this.#lost(),
       refused: (error, url) => this.#refused(error, url),
-      patience: () => patienceWith(this.#leaseToKeep()),
+      patience: () => this.#patience(),
       log: (fields, message) => this.#tell({ kind: 'log', level: 'info', fields, message }),
     });
     this.#outbound = new Outbound(this.#connection, this.#shared, () => this.#tell({ kind: 'drained' }));
@@ -217,8 +217,10 @@ class LinkThread {
     this.#tell({ kind: 'lost' });
   }
 
-  #leaseToKeep(): number | undefined {
-    return this.#clock.look(readClocks()).phase === 'over' ? undefined : this.#clock.lease?.leaseMs;
+  #patience(): Patience {
+    const { lease } = this.#clock;
+    const isOver = this.#clock.look(readClocks()).phase === 'over';
+    return patienceWith(lease && { leaseMs: lease.leaseMs, isOver });
   }
 
   #refused(error: DroverError, url: string): void {

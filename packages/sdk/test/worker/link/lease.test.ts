@@ -300,6 +300,27 @@ describe('selfDestruct', () => {
   });
 });
 
+describe('the test switch that takes self-stop away', () => {
+  it('lets handlers run on after the end of the lease, and starts nothing then', async () => {
+    const settings = { options: { url: peer.url, slots: 2, selfDestruct: true } };
+    const worker = new WorkerProcess(settings, 'export DROVER_TEST_WITHOUT=self-stop');
+    processes.push(worker);
+    const connection = await peer.connection();
+    await connection.welcome(LEASE);
+    const job = assignment('obey', 1);
+    connection.assign(job);
+    await worker.says(`started obey ${job.id}`);
+    for (let sinceMs = 0; sinceMs < 2 * LEASE.leaseMs; sinceMs += LEASE.beatMs) {
+      await connection.take('beat');
+      // anything, so that it does not take us for dead
+      connection.send({ kind: 'cancel', items: [] });
+    }
+    connection.assign(assignment('echo', 2));
+    expect(await connection.takeOutcomes(1)).toMatchObject([{ kind: 'released' }]);
+    expect(worker.lines.join('\n')).not.toContain('aborted');
+  });
+});
+
 describe('the link thread', () => {
   it('is replaced when it dies, and the worker goes on with all it holds', async () => {
     const release = gate();
