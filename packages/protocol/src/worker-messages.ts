@@ -73,6 +73,8 @@ export const workerMessageSchema = z.discriminatedUnion('kind', [
     version: z.int(),
     /** Made by the worker at its start, kept over reconnects. */
     sessionId: idSchema,
+    /** Grows with each connection of the session: a hello that was late in the network takes nothing back. */
+    connection: z.int().min(1),
     name: nameSchema,
     host: z.string().max(LIMITS.nameLength * 2),
     pid: z.int().min(0),

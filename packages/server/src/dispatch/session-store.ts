@@ -4,14 +4,17 @@ import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 
 const open = sql('session_open')`
-insert into drover.session (id, server_id, name, host, pid, sdk, types, queues, slots, ignores_pause, expires_at)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, now() + $11::double precision * interval '1 millisecond')
+insert into drover.session as s
+  (id, server_id, connection, name, host, pid, sdk, types, queues, slots, ignores_pause, expires_at)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, now() + $12::double precision * interval '1 millisecond')
 on conflict (id) do update
-set server_id = excluded.server_id, types = excluded.types, queues = excluded.queues, slots = excluded.slots,
+set server_id = excluded.server_id, connection = excluded.connection, types = excluded.types, queues = excluded.queues, slots = excluded.slots,
   ignores_pause = excluded.ignores_pause, beat_at = now(), expires_at = excluded.expires_at, missed_beats = 0,
   draining = false,
   -- a worker that was given up for dead and comes back is alive; its jobs are not its own any more
   ended_at = null, ending = null
+-- the same number: this statement, repeated after its answer was lost
+where s.connection <= excluded.connection
 returning paused`;
 
 /**
@@ -48,13 +51,19 @@ where s.id = any($1::uuid[]) and s.id <> $2 and s.host = $3 and j.session_id = s
   and j.hold_if_lost`;
 
 const held = sql('session_held')`
-select id::text as id, fence
-from drover.job
-where session_id = $1 and state = 'running'
+with own as (
+  -- what a newer connection has been given since is not for this one to judge
+  select id from drover.session where id = $1 and connection = $3
+)
+select j.id::text as id, j.fence
+from own
+join drover.job j on j.session_id = own.id
+where j.state = 'running'
 union all
-select id::text, fence
-from drover.job
-where id = any($2::uuid[]) and session_id = $1 and state = 'unknown'`;
+select j.id::text, j.fence
+from own
+join drover.job j on j.session_id = own.id
+where j.id = any($2::uuid[]) and j.state = 'unknown'`;
 
 const renew = sql('session_renew')`
 update drover.session s
@@ -71,7 +80,7 @@ const end = sql('session_end')`
 with ended as (
   update drover.session
   set ended_at = now(), ending = 'resigned', server_id = null, running = 0
-  where id = $1 and server_id = $2 and ended_at is null
+  where id = $1 and server_id = $2 and connection = $3 and ended_at is null
   returning id
 )
 select j.id::text as id, j.fence
@@ -81,8 +90,8 @@ where j.state = 'running'`;
 
 const leave = sql('session_leave')`
 update drover.session
-set server_id = null, last_error = $3
-where id = $1 and server_id = $2 and ended_at is null`;
+set server_id = null, last_error = $4
+where id = $1 and server_id = $2 and connection = $3 and ended_at is null`;
 
 export type OpenedSession = {
   /** Every grant that is the worker's own. */
@@ -90,18 +99,24 @@ export type OpenedSession = {
   paused: boolean;
 };
 
-/** Registers a worker or takes it over from another server. */
-export async function openSession(db: Runner, serverId: string, hello: Hello, leaseMs: number): Promise<OpenedSession> {
-  const { sessionId, name, host, pid, sdk, types, queues, slots, holds, previousSessions } = hello;
-  const identity = [sessionId, serverId, name, host, pid, sdk, types, queues ?? null, slots];
+/** Registers a worker or takes it over from another server; undefined if a newer connection of it has come before. */
+export async function openSession(
+  db: Runner,
+  serverId: string,
+  hello: Hello,
+  leaseMs: number,
+): Promise<OpenedSession | undefined> {
+  const { sessionId, connection, name, host, pid, sdk, types, queues, slots, holds, previousSessions } = hello;
+  const identity = [sessionId, serverId, connection, name, host, pid, sdk, types, queues ?? null, slots];
   const [row] = await db.run<{ paused: boolean }>(open, [...identity, hello.ignorePause ?? false, leaseMs]);
+  if (!row) return undefined;
   if (previousSessions?.length) {
     await db.run(inherit, [sessionId, previousSessions, host, JSON.stringify(holds)]);
     await db.run(handBackRest, [previousSessions, sessionId, host]);
   }
   // in a statement of its own: what was granted or lost until the take-over must be seen
-  const grants = await db.run<Grant>(held, [sessionId, holds.map((grant) => grant.id)]);
-  return { held: grants, paused: row?.paused ?? false };
+  const grants = await db.run<Grant>(held, [sessionId, holds.map((grant) => grant.id), connection]);
+  return { held: grants, paused: row.paused };
 }
 
 export type Beat = {
@@ -127,12 +142,20 @@ export async function renewSessions(
   return new Map(rows.map((row) => [row.id, row]));
 }
 
+/** A session as one connection of its worker has it. */
+type SessionKey = { id: string; connection: number };
+
 /** The worker leaves for good. Gives what it still holds, which is to be released. */
-export function endSession(db: Runner, serverId: string, sessionId: string): Promise<Grant[]> {
-  return db.run<Grant>(end, [sessionId, serverId]);
+export function endSession(db: Runner, serverId: string, { id, connection }: SessionKey): Promise<Grant[]> {
+  return db.run<Grant>(end, [id, serverId, connection]);
 }
 
 /** The connection is gone; the session lives on until its lease is over or another server takes it. */
-export async function leaveSession(db: Runner, serverId: string, sessionId: string, why: string): Promise<void> {
-  await db.run(leave, [sessionId, serverId, why]);
+export async function leaveSession(
+  db: Runner,
+  serverId: string,
+  { id, connection }: SessionKey,
+  why: string,
+): Promise<void> {
+  await db.run(leave, [id, serverId, connection, why]);
 }

@@ -26,12 +26,8 @@ test('J6 what its journal names goes over to the next process of the same folder
   const [before, after] = [newId(), newId()];
   await open({ sessionId: before });
   const job = await heldBy(before, 'rerun');
-  const { held } = await open({
-    sessionId: after,
-    previousSessions: [before],
-    holds: [{ id: job.id, fence: job.fence }],
-  });
-  expect(held).toEqual([{ id: job.id, fence: job.fence }]);
+  const holds = [{ id: job.id, fence: job.fence }];
+  expect(await open({ sessionId: after, previousSessions: [before], holds })).toMatchObject({ held: holds });
   expect(await bench.row(job.id)).toMatchObject({ state: 'running', session_id: after });
 });
 

@@ -28,6 +28,8 @@ export type ConnectionEvents = {
   lost: () => void;
   /** A server has answered, but not with a welcome. */
   refused: (error: DroverError, url: string) => void;
+  /** The number of the next connection, greater than all before. */
+  numbered: () => number;
   /** How long a server may be waited for now. */
   patience: () => Patience;
   log: (fields: LogFields, message: string) => void;
@@ -121,7 +123,7 @@ export class Connection {
   /** One connection, from its handshake to its end. */
   async #connect(url: string): Promise<StreamEnd> {
     let isWelcomed = false;
-    this.#number++;
+    this.#number = this.#events.numbered();
     this.#socket = new StreamSocket(url, this.#access, this.#events.patience(), {
       opened: this.#events.opened,
       frame: this.#events.frame,

@@ -9,7 +9,7 @@ import type { Access, Welcome } from './stream-socket.js';
 export type LinkSettings = {
   urls: readonly string[];
   access: Access;
-  identity: Omit<Hello, 'window' | 'holds' | 'previousSessions'>;
+  identity: Omit<Hello, 'connection' | 'window' | 'holds' | 'previousSessions'>;
   /** Named in each hello until a server has taken over what they hold. */
   previousSessions: readonly string[];
   /** Here and below: a JSON array of grants. Thousands of them as objects would be copied one by one. */

@@ -69,6 +69,7 @@ class LinkThread {
       message: (message) => this.#act(message),
       lost: () => this.#lost(),
       refused: (error, url) => this.#refused(error, url),
+      numbered: () => this.#shared.nextConnection(),
       patience: () => this.#patience(),
       log: (fields, message) => this.#tell({ kind: 'log', level: 'info', fields, message }),
     });
@@ -143,6 +144,7 @@ class LinkThread {
     const previousSessions = this.#previousSessions;
     const hello = {
       ...this.#settings.identity,
+      connection: this.#connection.number,
       window,
       holds: this.#held.grants(),
       ...(previousSessions.length === 0 ? {} : { previousSessions }),
