@@ -2,6 +2,7 @@
 import type { Grant, Hello } from '@drover/protocol';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
+import { releaseJobs } from '../lifecycle/release.js';
 
 const open = sql('session_open')`
 insert into drover.session as s
@@ -30,26 +31,34 @@ with previous as (
   returning id
 )
 update drover.job j
-set session_id = $1
+set session_id = $1, inherited = true
 from json_to_recordset($4) as g(id uuid, fence int), previous p
 where j.id = g.id and j.fence = g.fence and j.session_id = p.id and j.state in ('running', 'unknown')`;
 
 /**
- * Unknown ones only by name: one that it does not name may have died with an earlier process of this folder, whose
- * journal has told of it, and must not be taken for one that never reached its worker.
- */
-/**
  * The start of a job that is to be held is durable in the journal before its handler runs, so one that the journal
- * does not name was never started. Of other jobs that is not known: they stay, and count as lost, or a job that
- * kills its process at once would never come to the limit of losses.
+ * does not name was never started; unless it was inherited, and the journal has told of its end before. Of other
+ * jobs that is not known: they stay, and count as lost, or a job that kills its process at once would never come
+ * to the limit of losses.
  */
-const handBackRest = sql('session_hand_back_rest')`
-update drover.job j
-set state = 'ready', session_id = null, started_at = null, attempt = attempt - 1
-from drover.session s
-where s.id = any($1::uuid[]) and s.id <> $2 and s.host = $3 and j.session_id = s.id and j.state = 'running'
-  and j.hold_if_lost`;
+const neverStarted = sql('session_never_started')`
+with previous as (
+  select id from drover.session where id = any($1::uuid[]) and id <> $2 and host = $3
+)
+select j.id::text as id, j.fence
+from previous p
+join drover.job j on j.session_id = p.id
+where j.state = 'running' and j.hold_if_lost and not j.inherited
+union all
+select j.id::text, j.fence
+from previous p
+join drover.job j on j.session_id = p.id
+where j.state = 'unknown' and not j.inherited`;
 
+/**
+ * An unknown job was granted to this process, so that it says whether it has it; or it was inherited, and counts
+ * only if it is named: the worker forgets it as soon as it has told that it died with its process.
+ */
 const held = sql('session_held')`
 with own as (
   -- what a newer connection has been given since is not for this one to judge
@@ -63,7 +72,7 @@ union all
 select j.id::text, j.fence
 from own
 join drover.job j on j.session_id = own.id
-where j.id = any($2::uuid[]) and j.state = 'unknown'`;
+where j.state = 'unknown' and (not j.inherited or j.id = any($2::uuid[]))`;
 
 const renew = sql('session_renew')`
 update drover.session s
@@ -112,7 +121,7 @@ export async function openSession(
   if (!row) return undefined;
   if (previousSessions?.length) {
     await db.run(inherit, [sessionId, previousSessions, host, JSON.stringify(holds)]);
-    await db.run(handBackRest, [previousSessions, sessionId, host]);
+    await releaseJobs(db, await db.run<Grant>(neverStarted, [previousSessions, sessionId, host]));
   }
   // in a statement of its own: what was granted or lost until the take-over must be seen
   const grants = await db.run<Grant>(held, [sessionId, holds.map((grant) => grant.id), connection]);
