@@ -66,7 +66,13 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
 
   const waiters = createWaiters({ db: db.reads, logger });
   const pauses = createPauses(db.control);
-  const dispatcher = createDispatcher({ db: db.control, logger, pollMs: config.pollMs, isPaused: pauses.isPaused });
+  const dispatcher = createDispatcher({
+    db: db.control,
+    serverId: id,
+    logger,
+    pollMs: config.pollMs,
+    isPaused: pauses.isPaused,
+  });
   const duties = createDuties({ ...config, db, identity, dispatcher, pauses, logger, onFinished: waiters.finished });
   const wakeups = createWakeups({
     url: db.url,

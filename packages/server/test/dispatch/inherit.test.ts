@@ -54,7 +54,9 @@ describe('a job to be held whose worker was given up', () => {
   async function givenUp(sessionId: string) {
     await open({ sessionId });
     const job = await heldBy(sessionId, 'hold');
-    await bench.pool.query(`update drover.session set expires_at = now() - interval '1 hour' where id = $1`, [sessionId]);
+    await bench.pool.query(`update drover.session set expires_at = now() - interval '1 hour' where id = $1`, [
+      sessionId,
+    ]);
     await bench.pool.query(`update drover.beacon set at = now(), gap_ended_at = now() - interval '1 hour'`);
     const limits = { graceMs: 0, leaseMs: 1000, maxPulseAgeMs: 60_000 };
     await loseExpiredSessions(bench.db.control, SERVER_ID, 100, limits);
