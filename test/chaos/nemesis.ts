@@ -9,7 +9,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { nowMs } from './clock.js';
 import type { ChaosDatabase } from './database.js';
-import type { FakeClock } from './fake-clock.js';
+import { CLOCK_LOOK_MS, type FakeClock } from './fake-clock.js';
 import type { Direction } from './network.js';
 import type { FaultGroup } from './options.js';
 import type { Random } from './random.js';
@@ -245,14 +245,24 @@ async function hurtDatabase({ kind, how, forMs, jump }: Fault, { database, datab
       await database.thaw();
       return;
     case 'clock':
-      databaseClock?.jump(jump);
+      await setClock(database, databaseClock, jump);
       await delay(forMs);
-      databaseClock?.jump(0);
-      await delay(1000);
+      await setClock(database, databaseClock, 0);
       return;
     default:
       throw new Error(`nobody knows how to ${kind} the database`);
   }
+}
+
+/**
+ * The processes of PostgreSQL see a new time within a second, each at its own moment. They stand still meanwhile:
+ * no machine has two times at once, and a lease renewed in one and judged in the other would be over at once.
+ */
+async function setClock(database: ChaosDatabase, clock: FakeClock | undefined, seconds: number): Promise<void> {
+  await database.freeze();
+  clock?.jump(seconds);
+  await delay(CLOCK_LOOK_MS + 100);
+  await database.thaw();
 }
 
 /** One after the other, each only when the one before it answers again. */
