@@ -86,6 +86,8 @@ export const workerMessageSchema = z.discriminatedUnion('kind', [
     window: z.int().min(0),
     /** Everything the worker has and has not had acknowledged: prefetched, running, finished. */
     holds: z.array(grantSchema),
+    /** Named if it holds anything: the cluster that this is of. Another one must not take it for lost or stale. */
+    clusterId: idSchema.optional(),
     /** Earlier sessions of the same data folder, found in its journal. What they hold and `holds` names goes over. */
     previousSessions: z.array(idSchema).max(LIMITS.previousSessions).optional(),
     /** This worker goes on when it, its queues, its types or the cluster are paused. */
@@ -139,6 +141,7 @@ export const serverMessageSchema = z.discriminatedUnion('kind', [
     kind: z.literal('welcome'),
     version: z.int(),
     serverId: z.string(),
+    clusterId: idSchema,
     beatMs: z.number(),
     leaseMs: z.number(),
     /** Every server a worker may connect to, this one included. */

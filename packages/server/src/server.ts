@@ -25,7 +25,7 @@ import type { Engine } from './engine.js';
 import { createDue } from './housekeeping/due.js';
 import { createDuties } from './housekeeping/duties.js';
 import { leaveCluster, type ServerIdentity, sayPresence } from './housekeeping/presence.js';
-import { publishPayloadLimit } from './housekeeping/settings.js';
+import { createClusterIdReader, publishPayloadLimit } from './housekeeping/settings.js';
 import { cancelJobs, jobState } from './lifecycle/cancel.js';
 import { retryJob } from './lifecycle/retry.js';
 import { failUnknownJob } from './lifecycle/settle.js';
@@ -125,6 +125,7 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
     dispatcher,
     outcomes,
     progress,
+    clusterId: createClusterIdReader(db.control),
     servers: duties.servers,
     authorize: (request) => authorizeWorker(config, request),
   });

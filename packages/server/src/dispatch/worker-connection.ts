@@ -33,6 +33,7 @@ export type WorkerConnectionDeps = {
   leaseMs: number;
   payloadLimitBytes: number;
   resultLimitBytes: number;
+  clusterId(): Promise<string>;
   /** The addresses of all live servers. */
   servers(): string[];
 };
@@ -77,6 +78,8 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
     if (hello.version !== STREAM_VERSION) {
       throw new DroverError('not_acceptable', `version: this server speaks ${STREAM_VERSION}, got ${hello.version}`);
     }
+    const clusterId = await deps.clusterId();
+    if (hello.clusterId !== undefined && hello.clusterId !== clusterId) throw wrongCluster(hello.clusterId, clusterId);
     replaceOlder(hello);
     const opened = await openSession(db, serverId, hello, deps.leaseMs);
     failpoint('session.opened');
@@ -100,6 +103,7 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
       kind: 'welcome',
       version: STREAM_VERSION,
       serverId: id,
+      clusterId,
       beatMs,
       leaseMs,
       servers: deps.servers(),
@@ -246,6 +250,14 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
 /** Its worker has left this connection long ago; should it still be there, it may try again. */
 function overtaken(): DroverError {
   return new DroverError('overtaken', 'this hello was overtaken by a newer connection of the same worker');
+}
+
+function wrongCluster(theirs: string, ours: string): DroverError {
+  return new DroverError(
+    'wrong_cluster',
+    `this worker or its data folder holds jobs of the cluster ${theirs}, and this is the cluster ${ours}; ` +
+      'give it servers of its own cluster, or another data folder',
+  );
 }
 
 function grantOf({ id, fence }: Grant): Grant {

@@ -48,6 +48,7 @@ class LinkThread {
   readonly #leaseWatch: LeaseWatch;
   readonly #held: HeldGrants;
   #previousSessions: readonly string[];
+  #clusterId: string | undefined;
   #trouble: string | undefined;
   #outbox: (string | LinkEvent)[] = [];
   #helloTimer: NodeJS.Timeout | undefined;
@@ -60,6 +61,7 @@ class LinkThread {
     this.#shared = new SharedState(settings.shared);
     this.#held = new HeldGrants(settings.holds);
     this.#previousSessions = settings.previousSessions;
+    this.#clusterId = settings.clusterId;
     this.#trouble = settings.trouble;
     this.#servers = new ServerList(settings.urls);
     this.#connection = new Connection(this.#servers, settings.access, {
@@ -142,11 +144,14 @@ class LinkThread {
     clearTimeout(this.#helloTimer);
     if (holds !== undefined) this.#held.tellAll(holds);
     const previousSessions = this.#previousSessions;
+    const grants = this.#held.grants();
+    const clusterId = grants.length === 0 ? undefined : this.#clusterId;
     const hello = {
       ...this.#settings.identity,
       connection: this.#connection.number,
       window,
-      holds: this.#held.grants(),
+      holds: grants,
+      clusterId,
       ...(previousSessions.length === 0 ? {} : { previousSessions }),
     };
     const text = JSON.stringify(hello);
@@ -161,6 +166,7 @@ class LinkThread {
     }
     const { sentAt, window } = this.#hello;
     this.#previousSessions = [];
+    this.#clusterId = welcome.clusterId;
     this.#servers.learn(welcome.servers);
     this.#outbound.open(this.#connection.number);
     this.#tell({ kind: 'welcomed', connection: this.#connection.number, url, window, welcome });

@@ -65,7 +65,7 @@ describe('a journal', () => {
     await (await journalOf({ sessionId: 'first' })).close(true);
     const second = await journalOf({ sessionId: 'second' });
     expect(second.previousSessions).toEqual(['first']);
-    second.adopted();
+    second.adopted('cluster');
     await second.close(true);
     expect((await journalOf({ sessionId: 'third' })).previousSessions).toEqual(['second']);
   });
