@@ -109,7 +109,7 @@ export const workerMessageSchema = z.discriminatedUnion('kind', [
      * the worker hears and acts, not only that something in it sends beats.
      */
     received: z.int().min(0),
-    /** The last thing that went wrong on the worker, for the operator (a full disk, a handler that will not stop). */
+    /** What is wrong on the worker, for the operator (a full disk, a handler that will not stop). */
     trouble: z.string().max(LIMITS.errorMessageLength).optional(),
   }),
   /** The worker takes nothing more; it goes when its jobs are done. */

@@ -16,7 +16,7 @@ import { createDispatcher } from './dispatch/dispatcher.js';
 import { createIntake } from './dispatch/intake.js';
 import { setPaused } from './dispatch/leases.js';
 import { createOutcomes } from './dispatch/outcomes.js';
-import { createPauses, setWorkerPaused } from './dispatch/pauses.js';
+import { createPauses, pauseWorker, resumeWorker } from './dispatch/pauses.js';
 import { createProgressWriter } from './dispatch/progress.js';
 import { createWorkerStream } from './dispatch/stream.js';
 import { createWaiters } from './dispatch/waiters.js';
@@ -170,12 +170,18 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
       wakeups.tellOthers('pause');
       return resumed;
     },
-    async setWorkerPaused(sessionId, paused) {
-      const found = await setWorkerPaused(db.control, sessionId, paused);
+    // a worker of another server learns of it with the next renewal of its lease
+    async pauseWorker(sessionId, by, note) {
+      const paused = await pauseWorker(db.control, sessionId, by, note);
       const session = dispatcher.sessions.get(sessionId);
-      // a worker of another server learns of it with the next renewal of its lease
-      if (found && session) setPaused(session, paused);
-      if (found && !paused) dispatcher.wake();
+      if (paused && session) setPaused(session, true);
+      return paused;
+    },
+    async resumeWorker(sessionId) {
+      const found = await resumeWorker(db.control, sessionId);
+      const session = dispatcher.sessions.get(sessionId);
+      if (found && session) setPaused(session, false);
+      if (found) dispatcher.wake();
       return found;
     },
     health() {

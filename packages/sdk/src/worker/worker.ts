@@ -87,6 +87,7 @@ export class Worker {
   #leasePhase: LeasePhase = 'doubtful';
   #state: WorkerState = 'new';
   #hasServerAnswered = false;
+  #selfDestructs = false;
   #starting: { resolve: () => void; reject: (error: unknown) => void } | undefined;
   #stopping: Promise<void> | undefined;
 
@@ -178,13 +179,14 @@ export class Worker {
     const abandon = () => this.#starting?.reject(signal?.reason);
     signal?.addEventListener('abort', abandon);
     this.#setState('connecting');
-    const selfDestruct = this.#maySelfDestruct(ownsProcess);
+    this.#selfDestructs = this.#maySelfDestruct(ownsProcess);
     try {
       this.#opening = this.#openJournal();
       await this.#opening;
       const previousSessions = this.#journal?.previousSessions ?? [];
       const clusterId = this.#journal?.clusterId;
       const isolatedProcesses = this.#runner.isolated?.processTable;
+      const selfDestruct = this.#selfDestructs;
       const start = { clusterId, selfDestruct, previousSessions, isolatedProcesses };
       if (this.#stopping === undefined) this.#link.start(start);
       await registered;
@@ -316,7 +318,8 @@ export class Worker {
         if (exposed === 0) return;
         const text = `the lease is over and ${exposed} jobs have not stopped that others may start now`;
         this.#troubles.set('lease', text);
-        this.#logger.error({ exposed }, `${text}; with selfDestruct this process would end`);
+        const end = this.#selfDestructs ? 'this process ends' : 'with selfDestruct this process would end';
+        this.#logger.error({ exposed }, `${text}; ${end}`);
       }
     }
   }

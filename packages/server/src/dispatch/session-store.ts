@@ -79,7 +79,9 @@ update drover.session s
 set beat_at = now() - b.silent_ms * interval '1 millisecond',
   expires_at = case when b.heard then now() + $3::double precision * interval '1 millisecond' else s.expires_at end,
   missed_beats = b.missed_beats,
-  running = b.running, draining = b.draining, last_error = coalesce(b.trouble, s.last_error)
+  running = b.running, draining = b.draining,
+  -- a beat without a complaint: whatever was wrong is over
+  last_error = case when b.heard then b.trouble else s.last_error end
 from json_to_recordset($1) as b(
   id uuid, heard boolean, silent_ms double precision, missed_beats int, running int, draining boolean, trouble text)
 where s.id = b.id and s.server_id = $2 and s.ended_at is null

@@ -28,7 +28,8 @@ beforeEach(async () => {
     fail: async () => 'not_found',
     pause: async (scope, name, pausedBy) => ({ scope, name, note: null, pausedBy, pausedAt: '' }),
     resume: async () => false,
-    setWorkerPaused: async () => false,
+    pauseWorker: async () => undefined,
+    resumeWorker: async () => false,
     waitForFinish: async () => {},
     health: () => [{ check: 'dispatcher', status: 'error', message: 'it sleeps' }],
   };

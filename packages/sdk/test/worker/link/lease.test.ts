@@ -238,6 +238,7 @@ describe('selfDestruct', () => {
       await worker.says(`started ${type} ${job.id}`);
       if (type === 'ignore') await worker.says('aborted ignore lost');
       expect(await worker.ended).toEqual({ code: null, signal: 'SIGKILL' });
+      expect(worker.lines.join('\n')).not.toContain('would end');
       expect(worker.lines.join('\n')).toContain('this worker ends its process');
     },
   );
