@@ -16,6 +16,8 @@ export async function installAudit(pool: pg.Pool): Promise<void> {
     create index on chaos.granted (id);
     create table chaos.ended (seq bigserial, id uuid, fence int, attempt int, state text);
     create table chaos.given_up (seq bigserial, session_id uuid, name text, pid int, server text);
+    -- the last server of each session, also when its connection has been lost since
+    create table chaos.served (session_id uuid primary key, server text);
 
     create function chaos.note_grant() returns trigger language plpgsql as $$ begin
       insert into chaos.granted (id, fence, attempt, session_id) values (new.id, new.fence, new.attempt, new.session_id);
@@ -40,9 +42,20 @@ export async function installAudit(pool: pg.Pool): Promise<void> {
     end $$;
     create trigger chaos_end after insert on drover.job_history for each row execute function chaos.note_end();
 
+    create function chaos.note_server() returns trigger language plpgsql as $$ begin
+      insert into chaos.served values (new.id, (select address from drover.server where id = new.server_id))
+      on conflict (session_id) do update set server = excluded.server;
+      return null;
+    end $$;
+    create trigger chaos_served_first after insert on drover.session
+      for each row execute function chaos.note_server();
+    create trigger chaos_served after update on drover.session
+      for each row when (new.server_id is not null and new.server_id is distinct from old.server_id)
+      execute function chaos.note_server();
+
     create function chaos.note_given_up() returns trigger language plpgsql as $$ begin
       insert into chaos.given_up (session_id, name, pid, server)
-      values (new.id, new.name, new.pid, (select address from drover.server where id = old.server_id));
+      values (new.id, new.name, new.pid, (select server from chaos.served where session_id = new.id));
       return null;
     end $$;
     create trigger chaos_given_up after update on drover.session

@@ -26,8 +26,8 @@ export type Finding = {
   note?: string;
 };
 
-/** `server` is the address of the one that served it to the last; null if it had lost its connection. */
-export type GivenUp = { name: string; pid: number; server: string | null; seenAt: number };
+/** `server` is the address of the one that served it last. */
+export type GivenUp = { name: string; pid: number; server: string; seenAt: number };
 
 export type Evidence = {
   folder: string;
@@ -168,8 +168,8 @@ async function checkNotes(pool: pg.Pool, of: Of): Promise<void> {
   }
 }
 
-function isItsServer({ role, url }: Unit, server: string | null): boolean {
-  return role === 'server' && (server === null || server === url);
+function isItsServer({ role, url }: Unit, server: string): boolean {
+  return role === 'server' && server === url;
 }
 
 /** Whoever was given up had a trouble of its own, or its server had: an outage of the database is no reason. */

@@ -7,6 +7,9 @@ const LIBRARIES = [
   '/usr/lib64/faketime/libfaketimeMT.so.1',
 ];
 
+/** How often a process looks for a new time: at every look at its clock would cost far too much. */
+export const CLOCK_LOOK_MS = 1000;
+
 export type FakeClock = {
   /** What the process is to be started with. */
   readonly env: Record<string, string>;
@@ -28,8 +31,7 @@ export function createFakeClock(file: string): FakeClock | undefined {
     env: {
       LD_PRELOAD: library,
       FAKETIME_TIMESTAMP_FILE: file,
-      // the file is looked at once a second: at every look at the clock would cost far too much
-      FAKETIME_CACHE_DURATION: '1',
+      FAKETIME_CACHE_DURATION: String(CLOCK_LOOK_MS / 1000),
       FAKETIME_DONT_FAKE_MONOTONIC: '1',
       DONT_FAKE_MONOTONIC: '1',
       FAKETIME_NO_CACHE: '0',

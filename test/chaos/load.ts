@@ -32,20 +32,33 @@ type NewJob = JobToAdd & { options: { id: string } };
 
 const hold = defineJob({ type: 'hold', onLost: 'hold' });
 
-const MIX: [share: number, make: (random: Random) => Omit<NewJob, 'options'>][] = [
-  [0.1, (random) => ({ job: 'sleep', payload: { ms: random.whole(50, 500) } })],
-  [0.03, (random) => ({ job: hold, payload: { ms: random.whole(50, 500) } })],
-  [0.03, (random) => ({ job: 'flaky', payload: { times: random.whole(1, 2) } })],
-  [0.01, () => ({ job: 'broken', payload: {} })],
-  [0.004, (random) => ({ job: 'stubborn', payload: { ms: random.whole(3000, 9000) } })],
-  [0.001, (random) => ({ job: 'block', payload: { ms: random.whole(600, 1500) } })],
-  [0.02, () => ({ job: 'parent', payload: { children: 2 } })],
-];
+/**
+ * A second, whatever the rate: only a handler that runs for longer than a lease can be seen to run on when its
+ * lease is over, so some of them must run on every worker at any time.
+ */
+const LONG_PER_SECOND = 2;
+const STUBBORN_PER_SECOND = 1;
+const longerThanLease = (random: Random) => ({ ms: random.whole(3000, 12_000) });
 
-function draw(random: Random): NewJob {
+type Share = [share: number, make: (random: Random) => Omit<NewJob, 'options'>];
+
+function mixAt(rate: number): Share[] {
+  return [
+    [LONG_PER_SECOND / rate, (random) => ({ job: 'long', payload: longerThanLease(random) })],
+    [STUBBORN_PER_SECOND / rate, (random) => ({ job: 'stubborn', payload: longerThanLease(random) })],
+    [0.1, (random) => ({ job: 'sleep', payload: { ms: random.whole(50, 500) } })],
+    [0.03, (random) => ({ job: hold, payload: { ms: random.whole(50, 500) } })],
+    [0.03, (random) => ({ job: 'flaky', payload: { times: random.whole(1, 2) } })],
+    [0.01, () => ({ job: 'broken', payload: {} })],
+    [0.001, (random) => ({ job: 'block', payload: { ms: random.whole(600, 1500) } })],
+    [0.02, () => ({ job: 'parent', payload: { children: 2 } })],
+  ];
+}
+
+function draw(random: Random, mix: Share[]): NewJob {
   let roll = random.next();
   const options = { id: newId(), maxAttempts: 5, backoff: { kind: 'fixed' as const, delay: '200ms' } };
-  for (const [share, make] of MIX) {
+  for (const [share, make] of mix) {
     roll -= share;
     if (roll < 0) return { ...make(random), options };
   }
@@ -55,6 +68,7 @@ function draw(random: Random): NewJob {
 function startLoad({ urls, rate, seed, ledger }: LoadSettings) {
   const file = openSync(ledger, 'a');
   const random = createRandom(seed).fork('load');
+  const mix = mixAt(rate);
   const count: LoadCount = { acknowledged: 0, refused: 0, unknown: 0, left: 0, errors: {} };
   const clients = urls.flatMap((_, index) => {
     const rotated = [...urls.slice(index), ...urls.slice(0, index)];
@@ -102,7 +116,7 @@ function startLoad({ urls, rate, seed, ledger }: LoadSettings) {
       }
       const request = add(
         sender,
-        Array.from({ length: Math.min(size, due) }, () => draw(random)),
+        Array.from({ length: Math.min(size, due) }, () => draw(random, mix)),
       );
       underWay.add(request);
       request.finally(() => underWay.delete(request));

@@ -2,11 +2,14 @@
  * Who breaks things. The plan is made before the run from the seed alone: what, where, when, for how long. At most
  * `MAX_AT_ONCE` faults overlap, a unit suffers one at a time, and one server is always left alone, so that the
  * system has something to recover with; every fault heals.
+ *
+ * Now and then the database alone is away, for longer than a lease, and everything else is well before and after: a
+ * worker that is then given up has no other fault to excuse it.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { nowMs } from './clock.js';
 import type { ChaosDatabase } from './database.js';
-import type { FakeClock } from './fake-clock.js';
+import { CLOCK_LOOK_MS, type FakeClock } from './fake-clock.js';
 import type { Direction } from './network.js';
 import type { FaultGroup } from './options.js';
 import type { Random } from './random.js';
@@ -16,6 +19,12 @@ const MAX_AT_ONCE = 3;
 const FIRST_AT_MS = 4000;
 /** Before the end of the plan nothing more begins. */
 const QUIET_END_MS = 2000;
+/** Of the outages in a quiet time: when the first is, how often they come, how long it is quiet before and after. */
+const FIRST_OUTAGE_AT_MS = 45_000;
+const OUTAGE_EVERY_MS = 120_000;
+const OUTAGE_LEASES = 2.2;
+const QUIET_BEFORE_MS = 10_000;
+const QUIET_AFTER_MS = 8000;
 const DATABASE = 'database';
 const ALL_SERVERS = 'all servers';
 
@@ -74,6 +83,7 @@ export function planFaults({ random, durationMs, leaseMs, groups, servers, worke
   const total = kinds.reduce((sum, { weight }) => sum + weight, 0);
   const faults: Fault[] = [];
   if (kinds.length === 0) return faults;
+  const outages = groups.includes('database') ? planOutages(durationMs, leaseMs, random) : [];
 
   const busy = (atMs: number) => faults.filter((fault) => fault.atMs + fault.forMs + 1000 > atMs);
   for (let atMs = FIRST_AT_MS; atMs < durationMs - QUIET_END_MS; atMs += random.between(500, 4000)) {
@@ -97,14 +107,29 @@ export function planFaults({ random, durationMs, leaseMs, groups, servers, worke
       if (hurt.length >= servers.length - 1 || (kind.on === ALL_SERVERS && hurt.length > 0)) continue;
       if (hurt.some((fault) => fault.on === ALL_SERVERS)) continue;
     }
-    faults.push({
+    const fault = {
       ...{ kind: kind.name, on: kind.on, target, atMs, direction, how },
       // what waits by the database's clock waits for as long as it has jumped, so there it is little
       jump: kind.on === DATABASE ? Math.sign(jump) * (5 + (Math.abs(jump) % 11)) : jump,
-      forMs: kind.on === ALL_SERVERS ? servers.length * 4000 : kind.name === 'away' ? 2.2 * leaseMs : lasting,
-    });
+      forMs: kind.on === ALL_SERVERS ? servers.length * 4000 : kind.name === 'away' ? OUTAGE_LEASES * leaseMs : lasting,
+    };
+    if (!outages.some((outage) => disturbs(fault, outage))) faults.push(fault);
   }
-  return faults;
+  return [...faults, ...outages].sort((one, other) => one.atMs - other.atMs);
+}
+
+function planOutages(durationMs: number, leaseMs: number, random: Random): Fault[] {
+  const outages: Fault[] = [];
+  const forMs = OUTAGE_LEASES * leaseMs;
+  for (let atMs = FIRST_OUTAGE_AT_MS; atMs + forMs + QUIET_AFTER_MS < durationMs; atMs += OUTAGE_EVERY_MS) {
+    const how = random.pick(['fast', 'immediate'] as const);
+    outages.push({ kind: 'away', on: DATABASE, target: DATABASE, atMs, forMs, direction: 'both', jump: 0, how });
+  }
+  return outages;
+}
+
+function disturbs({ atMs, forMs }: Fault, outage: Fault): boolean {
+  return atMs < outage.atMs + outage.forMs + QUIET_AFTER_MS && atMs + forMs > outage.atMs - QUIET_BEFORE_MS;
 }
 
 export function describeFault({ kind, target, forMs, direction, jump, how }: Fault): string {
@@ -220,14 +245,24 @@ async function hurtDatabase({ kind, how, forMs, jump }: Fault, { database, datab
       await database.thaw();
       return;
     case 'clock':
-      databaseClock?.jump(jump);
+      await setClock(database, databaseClock, jump);
       await delay(forMs);
-      databaseClock?.jump(0);
-      await delay(1000);
+      await setClock(database, databaseClock, 0);
       return;
     default:
       throw new Error(`nobody knows how to ${kind} the database`);
   }
+}
+
+/**
+ * The processes of PostgreSQL see a new time within a second, each at its own moment. They stand still meanwhile:
+ * no machine has two times at once, and a lease renewed in one and judged in the other would be over at once.
+ */
+async function setClock(database: ChaosDatabase, clock: FakeClock | undefined, seconds: number): Promise<void> {
+  await database.freeze();
+  clock?.jump(seconds);
+  await delay(CLOCK_LOOK_MS + 100);
+  await database.thaw();
 }
 
 /** One after the other, each only when the one before it answers again. */

@@ -205,7 +205,7 @@ function watchVerdicts(pool: pg.Pool) {
   let seen = 0;
   let looking: Promise<void> | undefined;
   async function look(): Promise<void> {
-    const { rows } = await pool.query<{ seq: string; name: string; pid: number; server: string | null }>(
+    const { rows } = await pool.query<{ seq: string; name: string; pid: number; server: string }>(
       'select seq, name, pid, server from chaos.given_up where seq > $1 order by seq',
       [seen],
     );

@@ -11,6 +11,8 @@ import { until } from './until.js';
 export type OwnPostgres = {
   readonly url: string;
   readonly pool: pg.Pool;
+  /** It takes no new connections from now on, waits for the present ones to end, and ends. */
+  beginShutdown(): void;
   /** `fast` ends sessions and writes everything out; `immediate` and `crash` end in recovery: one by SIGQUIT, one by SIGKILL. */
   restart(how: 'fast' | 'immediate' | 'crash'): Promise<void>;
   drop(): Promise<void>;
@@ -29,6 +31,7 @@ export async function startOwnPostgres(): Promise<OwnPostgres> {
   return {
     url: running.url,
     pool,
+    beginShutdown: () => void process.kill(running.pid, 'SIGTERM'),
     async restart(how) {
       const { pid } = running;
       if (how !== 'fast') {

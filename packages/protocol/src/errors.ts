@@ -17,6 +17,8 @@ export const ERRORS = {
   not_acceptable: { status: 406, retryable: false, meaning: 'no common protocol version' },
   wrong_state: { status: 409, retryable: false, meaning: 'the job is not in a state that allows this' },
   calendar_in_use: { status: 409, retryable: false, meaning: 'a schedule excludes the days of this calendar' },
+  overtaken: { status: 409, retryable: true, meaning: 'a newer connection of the same worker has come before' },
+  wrong_cluster: { status: 409, retryable: false, meaning: 'the worker holds jobs of another cluster' },
   payload_too_large: { status: 413, retryable: false, meaning: 'the payload is over its limit' },
   request_too_large: { status: 413, retryable: false, meaning: 'the request body is over its limit' },
   batch_too_large: { status: 413, retryable: false, meaning: 'too many jobs in one batch' },

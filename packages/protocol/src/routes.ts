@@ -183,8 +183,8 @@ const deepPingSchema = z.object({
 export type DeepPing = z.infer<typeof deepPingSchema>;
 
 export const pauseSchema = z.object({
-  scope: z.enum(['cluster', 'queue', 'type']),
-  /** Empty for the cluster. */
+  scope: z.enum(['cluster', 'queue', 'type', 'worker']),
+  /** Empty for the cluster; the id of a worker. */
   name: z.string(),
   note: z.string().nullable(),
   pausedBy: z.string(),
@@ -330,7 +330,8 @@ export const ROUTES = {
     summary: 'Give this worker no more jobs; what it runs goes on, what it has not started comes back.',
     roles: ['operator', 'admin'],
     params: z.strictObject({ id: idSchema }),
-    answer: z.object({ id: z.string(), paused: z.boolean() }),
+    body: pauseBody,
+    answer: pauseSchema,
   },
   resumeWorker: {
     method: 'POST',

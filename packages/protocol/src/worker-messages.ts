@@ -73,6 +73,8 @@ export const workerMessageSchema = z.discriminatedUnion('kind', [
     version: z.int(),
     /** Made by the worker at its start, kept over reconnects. */
     sessionId: idSchema,
+    /** Grows with each connection of the session: a hello that was late in the network takes nothing back. */
+    connection: z.int().min(1),
     name: nameSchema,
     host: z.string().max(LIMITS.nameLength * 2),
     pid: z.int().min(0),
@@ -84,6 +86,8 @@ export const workerMessageSchema = z.discriminatedUnion('kind', [
     window: z.int().min(0),
     /** Everything the worker has and has not had acknowledged: prefetched, running, finished. */
     holds: z.array(grantSchema),
+    /** Named if it holds anything: the cluster that this is of. Another one must not take it for lost or stale. */
+    clusterId: idSchema.optional(),
     /** Earlier sessions of the same data folder, found in its journal. What they hold and `holds` names goes over. */
     previousSessions: z.array(idSchema).max(LIMITS.previousSessions).optional(),
     /** This worker goes on when it, its queues, its types or the cluster are paused. */
@@ -105,7 +109,7 @@ export const workerMessageSchema = z.discriminatedUnion('kind', [
      * the worker hears and acts, not only that something in it sends beats.
      */
     received: z.int().min(0),
-    /** The last thing that went wrong on the worker, for the operator (a full disk, a handler that will not stop). */
+    /** What is wrong on the worker, for the operator (a full disk, a handler that will not stop). */
     trouble: z.string().max(LIMITS.errorMessageLength).optional(),
   }),
   /** The worker takes nothing more; it goes when its jobs are done. */
@@ -140,6 +144,7 @@ export const serverMessageSchema = z.discriminatedUnion('kind', [
     kind: z.literal('welcome'),
     version: z.int(),
     serverId: z.string(),
+    clusterId: idSchema,
     beatMs: z.number(),
     leaseMs: z.number(),
     /** Every server a worker may connect to, this one included. */

@@ -1,5 +1,6 @@
 /** What the HTTP API asks of the job engine; the composition root (server.ts) puts it together. */
 import type { Enqueued, JobState, NewJob, Pause } from '@drover/protocol';
+import type { PausedScope } from './dispatch/pauses.js';
 
 export type HealthCheck = { check: string; status: 'okay' | 'error'; message?: string };
 
@@ -13,11 +14,13 @@ export type Engine = {
   /** Ends an unknown job as failed. */
   fail(id: string, reason: string): Promise<'done' | 'not_found' | { wrongState: JobState }>;
   /** Nobody starts jobs of this scope any more once it resolves, but for what other servers have just granted. */
-  pause(scope: Pause['scope'], name: string, by: string, note: string | undefined): Promise<Pause>;
+  pause(scope: PausedScope, name: string, by: string, note: string | undefined): Promise<Pause>;
   /** Gives whether it was paused. */
-  resume(scope: Pause['scope'], name: string): Promise<boolean>;
+  resume(scope: PausedScope, name: string): Promise<boolean>;
+  /** Undefined if there is no such worker. */
+  pauseWorker(sessionId: string, by: string, note: string | undefined): Promise<Pause | undefined>;
   /** Gives whether there is such a worker. */
-  setWorkerPaused(sessionId: string, paused: boolean): Promise<boolean>;
+  resumeWorker(sessionId: string): Promise<boolean>;
   health(): HealthCheck[];
   /** In the text format of Prometheus. */
   metrics(): Promise<string>;

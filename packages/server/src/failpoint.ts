@@ -1,10 +1,8 @@
 /**
  * Places where a test lets this process die or stand still: `DROVER_FAILPOINT=name:count[:action]` acts when
  * the place is passed for the count-th time. `kill` (default) is SIGKILL, `stop` is SIGSTOP. Without the
- * variable a place costs one comparison.
+ * variable a place costs one comparison. One that does not exist is refused: its test would prove nothing.
  */
-const [name, count = '1', action = 'kill'] = (process.env.DROVER_FAILPOINT ?? '').split(':');
-let left = name ? Number(count) : 0;
 
 /** Every place there is, in the order of a job's life. */
 export const FAILPOINTS = [
@@ -24,8 +22,19 @@ export type Failpoint = (typeof FAILPOINTS)[number];
 export const SCHEDULE_FAILPOINTS = ['fire.before', 'fire.committed'] as const;
 type ScheduleFailpoint = (typeof SCHEDULE_FAILPOINTS)[number];
 
+const SIGNALS: Readonly<Record<string, NodeJS.Signals>> = { kill: 'SIGKILL', stop: 'SIGSTOP' };
+
+const given = process.env.DROVER_FAILPOINT ?? '';
+const [name = '', count = '1', action = 'kill'] = given.split(':');
+const signal = SIGNALS[action];
+let left = name === '' ? 0 : Number(count);
+const places: readonly string[] = [...FAILPOINTS, ...SCHEDULE_FAILPOINTS];
+if (given !== '' && (!places.includes(name) || !(left >= 1) || signal === undefined)) {
+  throw new Error(`DROVER_FAILPOINT: expected place:count[:kill|stop] with one of ${places.join(', ')}, got ${given}`);
+}
+
 export function failpoint(place: Failpoint | ScheduleFailpoint): void {
   if (left === 0 || place !== name) return;
   left -= 1;
-  if (left === 0) process.kill(process.pid, action === 'stop' ? 'SIGSTOP' : 'SIGKILL');
+  if (left === 0 && signal !== undefined) process.kill(process.pid, signal);
 }

@@ -19,7 +19,7 @@ import { createDispatcher } from './dispatch/dispatcher.js';
 import { createIntake } from './dispatch/intake.js';
 import { setPaused } from './dispatch/leases.js';
 import { createOutcomes } from './dispatch/outcomes.js';
-import { createPauses, setWorkerPaused } from './dispatch/pauses.js';
+import { createPauses, pauseWorker, resumeWorker } from './dispatch/pauses.js';
 import { createProgressWriter } from './dispatch/progress.js';
 import { createWorkerStream } from './dispatch/stream.js';
 import { createWaiters } from './dispatch/waiters.js';
@@ -29,7 +29,7 @@ import { createEvents } from './events.js';
 import { createDue } from './housekeeping/due.js';
 import { createDuties } from './housekeeping/duties.js';
 import { leaveCluster, type ServerIdentity, sayPresence } from './housekeeping/presence.js';
-import { publishPayloadLimit } from './housekeeping/settings.js';
+import { createClusterIdReader, publishPayloadLimit } from './housekeeping/settings.js';
 import { cancelJobs, jobState } from './lifecycle/cancel.js';
 import { retryJob } from './lifecycle/retry.js';
 import { failUnknownJob } from './lifecycle/settle.js';
@@ -75,7 +75,7 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
   const waiters = createWaiters({ db: db.reads, logger });
   const pauses = createPauses(db.control);
   const dispatcher = createDispatcher({
-    ...{ db: db.control, logger, metrics, pollMs: config.pollMs },
+    ...{ db: db.control, serverId: id, logger, metrics, pollMs: config.pollMs },
     isPaused: pauses.isPaused,
   });
   const duties = createDuties({ ...config, db, identity, dispatcher, pauses, logger, metrics, onFinished });
@@ -132,6 +132,7 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
     dispatcher,
     outcomes,
     progress,
+    clusterId: createClusterIdReader(db.control),
     servers: duties.servers,
     authorize: createAdmission(config, ['worker']),
   });
@@ -176,12 +177,18 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
       wakeups.tellOthers('pause');
       return resumed;
     },
-    async setWorkerPaused(sessionId, paused) {
-      const found = await setWorkerPaused(db.control, sessionId, paused);
+    // a worker of another server learns of it with the next renewal of its lease
+    async pauseWorker(sessionId, by, note) {
+      const paused = await pauseWorker(db.control, sessionId, by, note);
       const session = dispatcher.sessions.get(sessionId);
-      // a worker of another server learns of it with the next renewal of its lease
-      if (found && session) setPaused(session, paused);
-      if (found && !paused) dispatcher.wake();
+      if (paused && session) setPaused(session, true);
+      return paused;
+    },
+    async resumeWorker(sessionId) {
+      const found = await resumeWorker(db.control, sessionId);
+      const session = dispatcher.sessions.get(sessionId);
+      if (found && session) setPaused(session, false);
+      if (found) dispatcher.wake();
       return found;
     },
     health() {

@@ -14,8 +14,6 @@ const SLOTS = 10;
 const { name, instance, urls, witness: path, dataDir } = JSON.parse(process.env.CHAOS_WORKER ?? '{}');
 const witness = openSync(path, 'a');
 const never = new Int32Array(new SharedArrayBuffer(4));
-/** A negative control: the process does not end itself, and no handler heeds its signal. */
-const selfStops = !(process.env.DROVER_TEST_WITHOUT ?? '').split(',').includes('self-stop');
 let executions = 0;
 
 const now = () => process.hrtime.bigint() / 1000n;
@@ -40,13 +38,14 @@ function witnessed(type, run) {
 }
 
 const sleep = async ({ payload, signal }) => {
-  await delay(payload.ms, undefined, selfStops ? { signal } : {});
+  await delay(payload.ms, undefined, { signal });
 };
 
 const handlers = [
   witnessed('noop', () => {}),
   witnessed('child', () => {}),
   witnessed('sleep', sleep),
+  witnessed('long', sleep),
   witnessed('hold', sleep),
   witnessed('flaky', ({ payload, attempt }) => {
     if (attempt <= payload.times) throw new Error('planned');
@@ -73,16 +72,6 @@ process.channel?.unref();
 const log = (level) => (fields, message) =>
   process.stderr.write(`${JSON.stringify({ level, at: Date.now(), instance, message, ...fields })}\n`);
 const logger = { debug() {}, info: log('info'), warn: log('warn'), error: log('error') };
-const options = { handlers, name, url: urls, slots: SLOTS, drainTimeout: '3s', selfDestruct: selfStops, logger };
+const options = { handlers, name, url: urls, slots: SLOTS, drainTimeout: '3s', selfDestruct: true, dataDir, logger };
 
-/** A journal, where this SDK has one. */
-function create() {
-  try {
-    return createWorker({ ...options, dataDir });
-  } catch (error) {
-    if (!String(error.message).includes('unknown option')) throw error;
-    return createWorker(options);
-  }
-}
-
-await runWorker(create());
+await runWorker(createWorker(options));

@@ -166,7 +166,7 @@ export class Client {
 
   /** Starts no more jobs of a queue, of a type, on a worker (by its id), or at all. What runs goes on. */
   async pause(what: PauseTarget, { note }: { note?: string | undefined } = {}): Promise<void> {
-    const body = note === undefined || 'worker' in what ? undefined : JSON.stringify({ note });
+    const body = note === undefined ? undefined : JSON.stringify({ note });
     await this.#requester.request({ method: 'POST', path: `${pausePath(what)}/pause`, body });
   }
 
@@ -174,7 +174,7 @@ export class Client {
     await this.#requester.request({ method: 'POST', path: `${pausePath(what)}/resume` });
   }
 
-  /** The queues, types and, if so, the cluster that are paused. Paused workers are in `workers()`. */
+  /** The queues, types, workers (by id) and, if so, the cluster that are paused. */
   async pauses(): Promise<Pause[]> {
     const answer = await this.#requester.request({ method: 'GET', path: ROUTES.listPauses.path });
     return (answer as RouteAnswer<'listPauses'>).items;

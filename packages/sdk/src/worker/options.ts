@@ -3,7 +3,6 @@ import { hostname } from 'node:os';
 import {
   DroverError,
   type Duration,
-  type Hello,
   invalidInput,
   LIMITS,
   newId,
@@ -17,6 +16,7 @@ import { givenToken, serverUrls } from '../server-urls.js';
 import { SDK_VERSION } from '../version.js';
 import type { JobHandler } from './handle.js';
 import { isIsolatedProcess } from './isolation/inside.js';
+import type { WorkerIdentity } from './link/messages.js';
 import { AdaptivePrefetch, fixedPrefetch, type Prefetch } from './prefetch.js';
 
 const DEFAULT_SLOTS = 10;
@@ -69,7 +69,7 @@ export type ReadyWorkerOptions = {
   discardDamagedJournal: boolean;
   logger: Logger;
   /** Everything of the registration that does not change from one connection to the next. */
-  identity: Omit<Hello, 'window' | 'holds' | 'previousSessions'>;
+  identity: WorkerIdentity;
 };
 
 const OPTION_NAMES = [
@@ -161,7 +161,7 @@ function identityOf(options: WorkerOptions, slots: number, types: string[]): Rea
     slots,
     ...(ignorePause === true ? { ignorePause } : {}),
   };
-  const parsed = workerMessageSchema.safeParse({ ...identity, window: 0, holds: [] });
+  const parsed = workerMessageSchema.safeParse({ ...identity, connection: 1, window: 0, holds: [] });
   if (parsed.success) return identity;
   const { message, details } = invalidInput(parsed.error, identity);
   throw new DroverError('invalid_request', `createWorker: ${message}`, details);

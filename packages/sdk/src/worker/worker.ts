@@ -46,7 +46,13 @@ const DELIVERY_MS = 5000;
 /** A handler that has not settled this long after it was told to is shown to the operator. */
 const OVERDUE_MS = 5000;
 /** Given as the first answer of all, these are mistakes of the set-up, and waiting will not mend them. */
-const FINAL_REFUSALS: readonly ErrorCode[] = ['unauthenticated', 'forbidden', 'not_acceptable', 'invalid_request'];
+const FINAL_REFUSALS: readonly ErrorCode[] = [
+  'unauthenticated',
+  'forbidden',
+  'not_acceptable',
+  'invalid_request',
+  'wrong_cluster',
+];
 
 export type WorkerState = 'new' | 'connecting' | 'ready' | 'draining' | 'stopped';
 
@@ -81,6 +87,7 @@ export class Worker {
   #leasePhase: LeasePhase = 'doubtful';
   #state: WorkerState = 'new';
   #hasServerAnswered = false;
+  #selfDestructs = false;
   #starting: { resolve: () => void; reject: (error: unknown) => void } | undefined;
   #stopping: Promise<void> | undefined;
 
@@ -172,13 +179,16 @@ export class Worker {
     const abandon = () => this.#starting?.reject(signal?.reason);
     signal?.addEventListener('abort', abandon);
     this.#setState('connecting');
-    const selfDestruct = this.#maySelfDestruct(ownsProcess);
+    this.#selfDestructs = this.#maySelfDestruct(ownsProcess);
     try {
       this.#opening = this.#openJournal();
       await this.#opening;
       const previousSessions = this.#journal?.previousSessions ?? [];
+      const clusterId = this.#journal?.clusterId;
       const isolatedProcesses = this.#runner.isolated?.processTable;
-      if (this.#stopping === undefined) this.#link.start({ selfDestruct, previousSessions, isolatedProcesses });
+      const selfDestruct = this.#selfDestructs;
+      const start = { clusterId, selfDestruct, previousSessions, isolatedProcesses };
+      if (this.#stopping === undefined) this.#link.start(start);
       await registered;
     } catch (error) {
       await this.stop();
@@ -250,7 +260,7 @@ export class Worker {
   #welcomed(message: Welcome, url: string, window: number): void {
     this.#hasServerAnswered = true;
     this.#window.begin(window);
-    this.#journal?.adopted();
+    this.#journal?.adopted(message.clusterId);
     for (const grant of message.dropped) this.#cancel(grant, 'lost');
     this.#reporter.resendAll();
     if (this.#state === 'draining') this.#send({ kind: 'drain' });
@@ -308,7 +318,8 @@ export class Worker {
         if (exposed === 0) return;
         const text = `the lease is over and ${exposed} jobs have not stopped that others may start now`;
         this.#troubles.set('lease', text);
-        this.#logger.error({ exposed }, `${text}; with selfDestruct this process would end`);
+        const end = this.#selfDestructs ? 'this process ends' : 'with selfDestruct this process would end';
+        this.#logger.error({ exposed }, `${text}; ${end}`);
       }
     }
   }

@@ -17,7 +17,10 @@ import { type WebSocket, WebSocketServer } from 'ws';
 type Kind = WorkerMessage['kind'];
 type MessageOf<K extends Kind> = Extract<WorkerMessage, { kind: K }>;
 
-type WelcomeOptions = { beatMs?: number; leaseMs?: number; dropped?: Grant[]; servers?: string[] };
+/** Of every peer, unless a test says otherwise. */
+export const CLUSTER_ID = newId();
+
+type WelcomeOptions = { clusterId?: string; beatMs?: number; leaseMs?: number; dropped?: Grant[]; servers?: string[] };
 
 /** One connection of the worker. Frames are checked with the protocol's schema and wait to be taken. */
 export class PeerConnection {
@@ -70,9 +73,15 @@ export class PeerConnection {
     return hello;
   }
 
-  #sendWelcome({ beatMs = 5000, leaseMs = 30_000, dropped = [], servers = [] }: WelcomeOptions = {}): void {
+  #sendWelcome({
+    clusterId = CLUSTER_ID,
+    beatMs = 5000,
+    leaseMs = 30_000,
+    dropped = [],
+    servers = [],
+  }: WelcomeOptions = {}): void {
     const version = STREAM_VERSION;
-    this.send({ kind: 'welcome', version, serverId: 'peer', beatMs, leaseMs, servers, dropped });
+    this.send({ kind: 'welcome', version, serverId: 'peer', clusterId, beatMs, leaseMs, servers, dropped });
   }
 
   assign(...jobs: Assignment[]): void {

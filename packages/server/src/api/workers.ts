@@ -11,15 +11,18 @@ type WorkersDeps = { db: Runner; engine: Engine; beatMs: number };
 type WorkerRoutes = Pick<RouteHandlers, 'listWorkers' | 'listServers' | 'pauseWorker' | 'resumeWorker'>;
 
 export function workerHandlers({ db, engine, beatMs }: WorkersDeps): WorkerRoutes {
-  async function setPaused(id: string, paused: boolean) {
-    if (await engine.setWorkerPaused(id, paused)) return { id, paused };
-    throw new DroverError('worker_not_found', `there is no live worker with the id ${id}`);
-  }
-
   return {
     listWorkers: async () => ({ items: await listWorkers(db, beatMs) }),
     listServers: async () => ({ items: await listServers(db, beatMs) }),
-    pauseWorker: ({ params }) => setPaused(params.id, true),
-    resumeWorker: ({ params }) => setPaused(params.id, false),
+    async pauseWorker({ params, by, body }) {
+      return (await engine.pauseWorker(params.id, by, body?.note)) ?? noWorker(params.id);
+    },
+    async resumeWorker({ params }) {
+      return (await engine.resumeWorker(params.id)) ? { id: params.id, paused: false } : noWorker(params.id);
+    },
   };
+}
+
+function noWorker(id: string): never {
+  throw new DroverError('worker_not_found', `there is no live worker with the id ${id}`);
 }

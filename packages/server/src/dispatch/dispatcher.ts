@@ -47,6 +47,7 @@ const RETRY_AFTER_ERROR_MS = 500;
 
 type DispatcherDeps = {
   db: Runner;
+  serverId: string;
   logger: Logger;
   metrics: Pick<Metrics, 'granted'>;
   pollMs: number;
@@ -55,7 +56,7 @@ type DispatcherDeps = {
 };
 
 export function createDispatcher(deps: DispatcherDeps): Dispatcher {
-  const { db, logger, pollMs } = deps;
+  const { db, serverId, logger, pollMs } = deps;
   const sessions = new Map<string, Session>();
   const doubtful = new Set<Session>();
   /** Who waits for a comparison of all sessions. */
@@ -161,7 +162,7 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
     let released = 0;
     try {
       const open = concerned.filter((session) => !session.closed);
-      if (open.length > 0) released = await releaseUnknownGrants(db, open);
+      if (open.length > 0) released = await releaseUnknownGrants(db, serverId, open);
     } catch (error) {
       for (const session of concerned) doubtful.add(session);
       throw error;

@@ -12,6 +12,12 @@ const COLUMNS = `scope, name, note, paused_by as "pausedBy", drover.iso(paused_a
 
 const list = sql('pauses')`select ${COLUMNS} from drover.pause order by scope, name`;
 
+const WORKER_COLUMNS = `'worker' as scope, id::text as name, pause_note as note, paused_by as "pausedBy",
+  drover.iso(paused_at) as "pausedAt"`;
+
+const listWorkers = sql('worker_pauses')`
+select ${WORKER_COLUMNS} from drover.session where paused and ended_at is null order by paused_at, id`;
+
 const pause = sql('pause')`
 insert into drover.pause (scope, name, paused_by, note)
 values ($1, $2, $3, $4)
@@ -20,29 +26,54 @@ returning ${COLUMNS}`;
 
 const resume = sql('resume')`delete from drover.pause where scope = $1 and name = $2 returning 1`;
 
-const pauseWorker = sql('pause_worker')`
-update drover.session set paused = $2 where id = $1 and ended_at is null returning 1`;
+const pauseSession = sql('pause_worker')`
+update drover.session
+set paused = true, paused_by = coalesce(paused_by, $2), paused_at = coalesce(paused_at, now()),
+  pause_note = coalesce($3, pause_note)
+where id = $1 and ended_at is null
+returning ${WORKER_COLUMNS}`;
 
-export function listPauses(db: Runner): Promise<Pause[]> {
-  return db.run<Pause>(list);
+const resumeSession = sql('resume_worker')`
+update drover.session
+set paused = false, paused_by = null, paused_at = null, pause_note = null
+where id = $1 and ended_at is null
+returning 1`;
+
+/** Everything that is paused: the cluster, queues, types and workers. */
+export async function listPauses(db: Runner): Promise<Pause[]> {
+  return [...(await db.run<Pause>(list)), ...(await db.run<Pause>(listWorkers))];
+}
+
+/** Undefined if there is no such worker. */
+export async function pauseWorker(
+  db: Runner,
+  sessionId: string,
+  by: string,
+  note: string | undefined,
+): Promise<Pause | undefined> {
+  return (await db.run<Pause>(pauseSession, [sessionId, by, note ?? null]))[0];
 }
 
 /** Gives whether there is such a worker. */
-export async function setWorkerPaused(db: Runner, sessionId: string, paused: boolean): Promise<boolean> {
-  return (await db.run(pauseWorker, [sessionId, paused])).length > 0;
+export async function resumeWorker(db: Runner, sessionId: string): Promise<boolean> {
+  return (await db.run(resumeSession, [sessionId])).length > 0;
 }
+
+/** What is a row of its own; a worker is paused in its session. */
+export type PausedScope = Exclude<Pause['scope'], 'worker'>;
+type ScopePause = Pause & { scope: PausedScope };
 
 export type Pauses = {
   isPaused(queue: string, type: string): boolean;
   /** Reads the table again, and acts on what has changed. */
   refresh(dispatcher: Dispatcher): Promise<void>;
-  pause(scope: Pause['scope'], name: string, by: string, note: string | undefined): Promise<Pause>;
-  resume(scope: Pause['scope'], name: string): Promise<boolean>;
+  pause(scope: PausedScope, name: string, by: string, note: string | undefined): Promise<Pause>;
+  resume(scope: PausedScope, name: string): Promise<boolean>;
 };
 
 export function createPauses(db: Runner): Pauses {
   let known = new Set<string>();
-  const keyOf = (scope: Pause['scope'], name: string) => `${scope} ${name}`;
+  const keyOf = (scope: PausedScope, name: string) => `${scope} ${name}`;
 
   return {
     isPaused(queue, type) {
@@ -50,7 +81,7 @@ export function createPauses(db: Runner): Pauses {
       return known.has(keyOf('cluster', '')) || known.has(keyOf('queue', queue)) || known.has(keyOf('type', type));
     },
     async refresh(dispatcher) {
-      const pauses = await listPauses(db);
+      const pauses = await db.run<ScopePause>(list);
       const before = known;
       known = new Set(pauses.map(({ scope, name }) => keyOf(scope, name)));
       const added = pauses.filter(({ scope, name }) => !before.has(keyOf(scope, name)));
@@ -71,7 +102,7 @@ export function createPauses(db: Runner): Pauses {
 }
 
 function touches(
-  { scope, name }: Pause,
+  { scope, name }: ScopePause,
   session: { types: readonly string[]; queues: readonly string[] | null },
 ): boolean {
   if (scope === 'cluster') return true;

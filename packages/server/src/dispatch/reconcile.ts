@@ -3,6 +3,8 @@
  * has never been sent is released, and no attempt is used up (D9, D10). Safe as long as no claim for these
  * sessions is under way: what was sent is in `grants` before it is sent and stays there until its outcome is
  * durable, what is just being inserted is in `arriving`, but nobody knows what a claim grants before its answer.
+ * And only of sessions that are still ours by the database: one that has moved while this server stood still is
+ * given jobs by another, of which this one knows nothing.
  */
 import type { Grant } from '@drover/protocol';
 import type { Runner } from '../db/database.js';
@@ -11,16 +13,23 @@ import { releaseJobs } from '../lifecycle/release.js';
 import type { Session } from './session.js';
 
 const heldBy = sql('held_by')`
-select session_id::text as "sessionId", id::text as id, fence
-from drover.job
-where state = 'running' and session_id = any($1::uuid[])`;
+select j.session_id::text as "sessionId", j.id::text as id, j.fence
+from json_to_recordset($1) as own(id uuid, connection int)
+join drover.session s on s.id = own.id and s.connection = own.connection and s.server_id = $2
+join drover.job j on j.session_id = s.id
+where j.state = 'running'`;
 
 type Held = Grant & { sessionId: string };
 
 /** Releases grants that the sessions' workers do not know, and gives their number. */
-export async function releaseUnknownGrants(db: Runner, sessions: readonly Session[]): Promise<number> {
+export async function releaseUnknownGrants(
+  db: Runner,
+  serverId: string,
+  sessions: readonly Session[],
+): Promise<number> {
   const byId = new Map(sessions.map((session) => [session.id, session]));
-  const held = await db.run<Held>(heldBy, [[...byId.keys()]]);
+  const own = sessions.map(({ id, connection }) => ({ id, connection }));
+  const held = await db.run<Held>(heldBy, [JSON.stringify(own), serverId]);
   const unknown = held.filter(({ sessionId, id, fence }) => {
     const session = byId.get(sessionId);
     return session && !session.closed && session.grants.get(id) !== fence && !session.arriving.has(id);

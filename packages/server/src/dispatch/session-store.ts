@@ -2,16 +2,20 @@
 import type { Grant, Hello } from '@drover/protocol';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
+import { releaseJobs } from '../lifecycle/release.js';
 
 const open = sql('session_open')`
-insert into drover.session (id, server_id, name, host, pid, sdk, types, queues, slots, ignores_pause, expires_at)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, now() + $11::double precision * interval '1 millisecond')
+insert into drover.session as s
+  (id, server_id, connection, name, host, pid, sdk, types, queues, slots, ignores_pause, expires_at)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, now() + $12::double precision * interval '1 millisecond')
 on conflict (id) do update
-set server_id = excluded.server_id, types = excluded.types, queues = excluded.queues, slots = excluded.slots,
+set server_id = excluded.server_id, connection = excluded.connection, types = excluded.types, queues = excluded.queues, slots = excluded.slots,
   ignores_pause = excluded.ignores_pause, beat_at = now(), expires_at = excluded.expires_at, missed_beats = 0,
   draining = false,
   -- a worker that was given up for dead and comes back is alive; its jobs are not its own any more
   ended_at = null, ending = null
+-- the same number: this statement, repeated after its answer was lost
+where s.connection <= excluded.connection
 returning paused`;
 
 /**
@@ -27,41 +31,57 @@ with previous as (
   returning id
 )
 update drover.job j
-set session_id = $1
+set session_id = $1, inherited = true
 from json_to_recordset($4) as g(id uuid, fence int), previous p
 where j.id = g.id and j.fence = g.fence and j.session_id = p.id and j.state in ('running', 'unknown')`;
 
 /**
- * Unknown ones only by name: one that it does not name may have died with an earlier process of this folder, whose
- * journal has told of it, and must not be taken for one that never reached its worker.
- */
-/**
  * The start of a job that is to be held is durable in the journal before its handler runs, so one that the journal
- * does not name was never started. Of other jobs that is not known: they stay, and count as lost, or a job that
- * kills its process at once would never come to the limit of losses.
+ * does not name was never started; unless it was inherited, and the journal has told of its end before. Of other
+ * jobs that is not known: they stay, and count as lost, or a job that kills its process at once would never come
+ * to the limit of losses.
  */
-const handBackRest = sql('session_hand_back_rest')`
-update drover.job j
-set state = 'ready', session_id = null, started_at = null, attempt = attempt - 1
-from drover.session s
-where s.id = any($1::uuid[]) and s.id <> $2 and s.host = $3 and j.session_id = s.id and j.state = 'running'
-  and j.hold_if_lost`;
-
-const held = sql('session_held')`
-select id::text as id, fence
-from drover.job
-where session_id = $1 and state = 'running'
+const neverStarted = sql('session_never_started')`
+with previous as (
+  select id from drover.session where id = any($1::uuid[]) and id <> $2 and host = $3
+)
+select j.id::text as id, j.fence
+from previous p
+join drover.job j on j.session_id = p.id
+where j.state = 'running' and j.hold_if_lost and not j.inherited
 union all
-select id::text, fence
-from drover.job
-where id = any($2::uuid[]) and session_id = $1 and state = 'unknown'`;
+select j.id::text, j.fence
+from previous p
+join drover.job j on j.session_id = p.id
+where j.state = 'unknown' and not j.inherited`;
+
+/**
+ * An unknown job was granted to this process, so that it says whether it has it; or it was inherited, and counts
+ * only if it is named: the worker forgets it as soon as it has told that it died with its process.
+ */
+const held = sql('session_held')`
+with own as (
+  -- what a newer connection has been given since is not for this one to judge
+  select id from drover.session where id = $1 and connection = $3
+)
+select j.id::text as id, j.fence
+from own
+join drover.job j on j.session_id = own.id
+where j.state = 'running'
+union all
+select j.id::text, j.fence
+from own
+join drover.job j on j.session_id = own.id
+where j.state = 'unknown' and (not j.inherited or j.id = any($2::uuid[]))`;
 
 const renew = sql('session_renew')`
 update drover.session s
 set beat_at = now() - b.silent_ms * interval '1 millisecond',
   expires_at = case when b.heard then now() + $3::double precision * interval '1 millisecond' else s.expires_at end,
   missed_beats = b.missed_beats,
-  running = b.running, draining = b.draining, last_error = coalesce(b.trouble, s.last_error)
+  running = b.running, draining = b.draining,
+  -- a beat without a complaint: whatever was wrong is over
+  last_error = case when b.heard then b.trouble else s.last_error end
 from json_to_recordset($1) as b(
   id uuid, heard boolean, silent_ms double precision, missed_beats int, running int, draining boolean, trouble text)
 where s.id = b.id and s.server_id = $2 and s.ended_at is null
@@ -71,7 +91,7 @@ const end = sql('session_end')`
 with ended as (
   update drover.session
   set ended_at = now(), ending = 'resigned', server_id = null, running = 0
-  where id = $1 and server_id = $2 and ended_at is null
+  where id = $1 and server_id = $2 and connection = $3 and ended_at is null
   returning id
 )
 select j.id::text as id, j.fence
@@ -81,8 +101,8 @@ where j.state = 'running'`;
 
 const leave = sql('session_leave')`
 update drover.session
-set server_id = null, last_error = $3
-where id = $1 and server_id = $2 and ended_at is null`;
+set server_id = null, last_error = $4
+where id = $1 and server_id = $2 and connection = $3 and ended_at is null`;
 
 export type OpenedSession = {
   /** Every grant that is the worker's own. */
@@ -90,18 +110,24 @@ export type OpenedSession = {
   paused: boolean;
 };
 
-/** Registers a worker or takes it over from another server. */
-export async function openSession(db: Runner, serverId: string, hello: Hello, leaseMs: number): Promise<OpenedSession> {
-  const { sessionId, name, host, pid, sdk, types, queues, slots, holds, previousSessions } = hello;
-  const identity = [sessionId, serverId, name, host, pid, sdk, types, queues ?? null, slots];
+/** Registers a worker or takes it over from another server; undefined if a newer connection of it has come before. */
+export async function openSession(
+  db: Runner,
+  serverId: string,
+  hello: Hello,
+  leaseMs: number,
+): Promise<OpenedSession | undefined> {
+  const { sessionId, connection, name, host, pid, sdk, types, queues, slots, holds, previousSessions } = hello;
+  const identity = [sessionId, serverId, connection, name, host, pid, sdk, types, queues ?? null, slots];
   const [row] = await db.run<{ paused: boolean }>(open, [...identity, hello.ignorePause ?? false, leaseMs]);
+  if (!row) return undefined;
   if (previousSessions?.length) {
     await db.run(inherit, [sessionId, previousSessions, host, JSON.stringify(holds)]);
-    await db.run(handBackRest, [previousSessions, sessionId, host]);
+    await releaseJobs(db, await db.run<Grant>(neverStarted, [previousSessions, sessionId, host]));
   }
   // in a statement of its own: what was granted or lost until the take-over must be seen
-  const grants = await db.run<Grant>(held, [sessionId, holds.map((grant) => grant.id)]);
-  return { held: grants, paused: row?.paused ?? false };
+  const grants = await db.run<Grant>(held, [sessionId, holds.map((grant) => grant.id), connection]);
+  return { held: grants, paused: row.paused };
 }
 
 export type Beat = {
@@ -127,12 +153,20 @@ export async function renewSessions(
   return new Map(rows.map((row) => [row.id, row]));
 }
 
+/** A session as one connection of its worker has it. */
+type SessionKey = { id: string; connection: number };
+
 /** The worker leaves for good. Gives what it still holds, which is to be released. */
-export function endSession(db: Runner, serverId: string, sessionId: string): Promise<Grant[]> {
-  return db.run<Grant>(end, [sessionId, serverId]);
+export function endSession(db: Runner, serverId: string, { id, connection }: SessionKey): Promise<Grant[]> {
+  return db.run<Grant>(end, [id, serverId, connection]);
 }
 
 /** The connection is gone; the session lives on until its lease is over or another server takes it. */
-export async function leaveSession(db: Runner, serverId: string, sessionId: string, why: string): Promise<void> {
-  await db.run(leave, [sessionId, serverId, why]);
+export async function leaveSession(
+  db: Runner,
+  serverId: string,
+  { id, connection }: SessionKey,
+  why: string,
+): Promise<void> {
+  await db.run(leave, [id, serverId, connection, why]);
 }

@@ -6,6 +6,8 @@ import type { Grant } from '@drover/protocol';
 
 export type Session = {
   readonly id: string;
+  /** Of the connections of this worker, a later one has a greater number. */
+  readonly connection: number;
   readonly name: string;
   readonly types: readonly string[];
   /** Null: every queue. */

@@ -33,6 +33,7 @@ export type WorkerConnectionDeps = {
   leaseMs: number;
   payloadLimitBytes: number;
   resultLimitBytes: number;
+  clusterId(): Promise<string>;
   /** The addresses of all live servers. */
   servers(): string[];
 };
@@ -68,7 +69,7 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
     if (!session || session.closed) return;
     session.closed = true;
     dispatcher.remove(session);
-    leaveSession(db, serverId, session.id, why).catch((error: Error) =>
+    leaveSession(db, serverId, session, why).catch((error: Error) =>
       logger.debug({ err: error }, 'a lost connection could not be noted'),
     );
   }
@@ -77,10 +78,14 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
     if (hello.version !== STREAM_VERSION) {
       throw new DroverError('not_acceptable', `version: this server speaks ${STREAM_VERSION}, got ${hello.version}`);
     }
-    dispatcher.sessions.get(hello.sessionId)?.disconnect('the worker has a newer connection');
-    const { held, paused } = await openSession(db, serverId, hello, deps.leaseMs);
+    const clusterId = await deps.clusterId();
+    if (hello.clusterId !== undefined && hello.clusterId !== clusterId) throw wrongCluster(hello.clusterId, clusterId);
+    replaceOlder(hello);
+    const opened = await openSession(db, serverId, hello, deps.leaseMs);
     failpoint('session.opened');
     if (gone) return;
+    if (!opened) throw overtaken();
+    const { held, paused } = opened;
     // by id and fence: a worker may have a newer grant of a job whose older outcome is not acknowledged yet
     const known = new Set(hello.holds.map(grantKey));
     const own = held.filter((grant) => known.has(grantKey(grant)));
@@ -89,7 +94,7 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
     if (undelivered.length > 0) await releaseJobs(db, undelivered);
     if (gone) return;
     // another one may have said hello while this one was looked at
-    dispatcher.sessions.get(hello.sessionId)?.disconnect('the worker has a newer connection');
+    replaceOlder(hello);
     session = createSession(hello, own, paused);
     const stillOwn = session.grants;
     const dropped = isSwitchedOff('fencing') ? [] : hello.holds.filter(({ id, fence }) => stillOwn.get(id) !== fence);
@@ -98,6 +103,7 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
       kind: 'welcome',
       version: STREAM_VERSION,
       serverId: id,
+      clusterId,
       beatMs,
       leaseMs,
       servers: deps.servers(),
@@ -112,10 +118,18 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
     dispatcher.wake();
   }
 
+  /** A session has one connection, the newest: an older one of this server ends, a newer one stays. */
+  function replaceOlder({ sessionId, connection }: Hello): void {
+    const present = dispatcher.sessions.get(sessionId);
+    if (present && present.connection > connection) throw overtaken();
+    present?.disconnect('the worker has a newer connection');
+  }
+
   function createSession(hello: Hello, own: Grant[], paused: boolean): Session {
     const queues = hello.queues ?? null;
     const created: Session = {
       id: hello.sessionId,
+      connection: hello.connection,
       name: hello.name,
       types: hello.types,
       queues,
@@ -202,7 +216,7 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
     current.draining = true;
     // first: whoever renews leases must not take it for one that was given up
     dispatcher.remove(current);
-    const rest = await endSession(db, serverId, current.id);
+    const rest = await endSession(db, serverId, current);
     if (rest.length > 0) await releaseJobs(db, rest);
     logger.info({ worker: current.name, session: current.id, handedBack: rest.length }, 'worker resigned');
     wire.close('bye');
@@ -231,6 +245,19 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
     },
     closed: () => leave('the connection was lost'),
   };
+}
+
+/** Its worker has left this connection long ago; should it still be there, it may try again. */
+function overtaken(): DroverError {
+  return new DroverError('overtaken', 'this hello was overtaken by a newer connection of the same worker');
+}
+
+function wrongCluster(theirs: string, ours: string): DroverError {
+  return new DroverError(
+    'wrong_cluster',
+    `this worker or its data folder holds jobs of the cluster ${theirs}, and this is the cluster ${ours}; ` +
+      'give it servers of its own cluster, or another data folder',
+  );
 }
 
 function grantOf({ id, fence }: Grant): Grant {

@@ -79,6 +79,19 @@ describe('before hello', () => {
 });
 
 describe('a hello', () => {
+  test('that holds jobs of another cluster is refused and opens no session; every welcome says which cluster this is', async () => {
+    const { welcome } = await register(bench.port);
+    expect((await register(bench.port, { clusterId: welcome.clusterId })).welcome.clusterId).toBe(welcome.clusterId);
+    const before = await sessionCount();
+    const worker = await connect({ port: bench.port });
+    const stranger = newId();
+    worker.send(helloOf({ clusterId: stranger, holds: [{ id: newId(), fence: 1 }] }));
+    const { code, message } = await worker.next('refused');
+    expect(code).toBe('wrong_cluster');
+    expect(message).toContain(stranger);
+    expect(await sessionCount()).toBe(before);
+  });
+
   const wrong: [string, object, string, RegExp][] = [
     ['another version', { version: 2 }, 'not_acceptable', /version: this server speaks 1, got 2/],
     ['a version that is a text', { version: '1' }, 'invalid_request', /version/],

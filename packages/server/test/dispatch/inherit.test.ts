@@ -1,8 +1,9 @@
 /** What a restarted worker takes over from the process that died before it. */
 import { type Hello, newId } from '@drover/protocol';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openSession } from '../../src/dispatch/session-store.js';
-import { loseGrants } from '../../src/lifecycle/lose.js';
+import { loseExpiredSessions, loseGrants } from '../../src/lifecycle/lose.js';
+import { releaseJobs } from '../../src/lifecycle/release.js';
 import { createLifecycleBench, type LifecycleBench, SERVER_ID } from '../support/lifecycle.js';
 import { helloOf } from './raw-worker.js';
 
@@ -26,12 +27,8 @@ test('J6 what its journal names goes over to the next process of the same folder
   const [before, after] = [newId(), newId()];
   await open({ sessionId: before });
   const job = await heldBy(before, 'rerun');
-  const { held } = await open({
-    sessionId: after,
-    previousSessions: [before],
-    holds: [{ id: job.id, fence: job.fence }],
-  });
-  expect(held).toEqual([{ id: job.id, fence: job.fence }]);
+  const holds = [{ id: job.id, fence: job.fence }];
+  expect(await open({ sessionId: after, previousSessions: [before], holds })).toMatchObject({ held: holds });
   expect(await bench.row(job.id)).toMatchObject({ state: 'running', session_id: after });
 });
 
@@ -51,6 +48,49 @@ test('any other may have been started, and counts as lost, so that a job that ki
   expect(await bench.row(job.id)).toMatchObject({ state: 'running', attempt: 1 });
   await loseGrants(bench.db.control, SERVER_ID, [job]);
   expect(await bench.row(job.id)).toMatchObject({ state: 'ready', attempt: 1, lost_attempts: 1 });
+});
+
+describe('a job to be held whose worker was given up', () => {
+  async function givenUp(sessionId: string) {
+    await open({ sessionId });
+    const job = await heldBy(sessionId, 'hold');
+    await bench.pool.query(`update drover.session set expires_at = now() - interval '1 hour' where id = $1`, [
+      sessionId,
+    ]);
+    await bench.pool.query(`update drover.beacon set at = now(), gap_ended_at = now() - interval '1 hour'`);
+    const limits = { graceMs: 0, leaseMs: 1000, maxPulseAgeMs: 60_000 };
+    await loseExpiredSessions(bench.db.control, SERVER_ID, 100, limits);
+    expect(await bench.row(job.id)).toMatchObject({ state: 'unknown', lost_attempts: 1 });
+    return { id: job.id, fence: job.fence };
+  }
+  const untouched = { state: 'ready', attempt: 0, lost_attempts: 0, attempts: [] };
+
+  test('goes back to the queue, and was not lost, when the worker comes back and never got it', async () => {
+    const sessionId = newId();
+    const grant = await givenUp(sessionId);
+    const opened = await open({ sessionId });
+    expect(opened?.held).toEqual([grant]);
+    await releaseJobs(bench.db.control, [grant]);
+    expect(await bench.row(grant.id)).toMatchObject(untouched);
+  });
+
+  test('also when it was followed by another process, whose journal does not name it', async () => {
+    const before = newId();
+    const grant = await givenUp(before);
+    await open({ previousSessions: [before] });
+    expect(await bench.row(grant.id)).toMatchObject(untouched);
+  });
+
+  test('stays unknown once the journal of a dead process has told that it died there', async () => {
+    const [before, after] = [newId(), newId()];
+    const grant = await givenUp(before);
+    await open({ sessionId: after, previousSessions: [before], holds: [grant] });
+    // the outcome is acknowledged, so the worker does not name it any more
+    await loseGrants(bench.db.control, SERVER_ID, [grant]);
+    expect((await open({ sessionId: after }))?.held).toEqual([]);
+    await open({ previousSessions: [after] });
+    expect(await bench.row(grant.id)).toMatchObject({ state: 'unknown', lost_attempts: 1 });
+  });
 });
 
 test('a stranger on another host takes nothing over', async () => {

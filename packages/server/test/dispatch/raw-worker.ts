@@ -110,11 +110,15 @@ function listenTo(socket: WebSocket): RawWorker {
   };
 }
 
+/** Grows over all sessions, and so within each. */
+let nextConnection = 1;
+
 export function helloOf(given: Partial<Hello> = {}): Hello {
   return {
     kind: 'hello',
     version: STREAM_VERSION,
     sessionId: newId(),
+    connection: nextConnection++,
     name: 'raw',
     host: 'test',
     pid: 1,

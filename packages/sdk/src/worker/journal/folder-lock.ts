@@ -2,11 +2,15 @@
  * One process, one data folder: a lock file says who has it. It names the process by its id and, on Linux, by
  * the moment of its start, because ids come again: in a container every process has the same one.
  *
+ * Whether the owner lives can be seen only from the same host. One that was given another name meanwhile is known
+ * on Linux by its boot and its namespace of process ids. Of an owner elsewhere nobody knows, and a person decides:
+ * two processes must never write one journal.
+ *
  * Died in the middle: the lock of a dead process is taken over. It is moved away first, and looked at once more
  * under its new name, so that of two processes that found the same dead one only one goes on.
  */
 import { randomBytes } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { readFileSync, readlinkSync } from 'node:fs';
 import { link, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
@@ -17,7 +21,8 @@ const MAX_TRIES = 5;
 /** In `/proc/<pid>/stat`, counted after the name in brackets, which may itself contain spaces. */
 const START_TIME_FIELD = 19;
 
-type Owner = { pid: number; host: string; startedAt: string | undefined };
+/** `processes` says which processes its id is one of; undefined where nobody tells. */
+type Owner = { pid: number; host: string; startedAt: string | undefined; processes: string | undefined };
 
 export type FolderLock = { release(): Promise<void> };
 
@@ -67,10 +72,15 @@ async function removeIfDead(path: string, folder: string): Promise<void> {
 function refuseIfAlive(text: string, folder: string, path: string): void {
   const owner = parseOwner(text);
   if (owner === undefined) throw inUse(folder, `its lock file ${path} cannot be read; remove it if no worker runs`);
-  if (owner.host !== hostname()) {
+  if (!isVisible(owner)) {
     throw inUse(folder, `process ${owner.pid} on ${owner.host} has it; if it is gone for good, remove ${path}`);
   }
   if (isAlive(owner)) throw inUse(folder, `process ${owner.pid} has it`);
+}
+
+/** Whether we would see it if it ran. The name of a namespace comes again only after its last process has ended. */
+function isVisible({ host, processes }: Owner): boolean {
+  return host === hostname() || (processes !== undefined && processes === processSpace());
 }
 
 function isAlive(owner: Owner): boolean {
@@ -84,15 +94,27 @@ function isAlive(owner: Owner): boolean {
 }
 
 function ownerOf(pid: number): Owner {
-  return { pid, host: hostname(), startedAt: startTimeOf(pid) };
+  return { pid, host: hostname(), startedAt: startTimeOf(pid), processes: processSpace() };
+}
+
+function processSpace(): string | undefined {
+  try {
+    return `${bootId()} ${readlinkSync('/proc/self/ns/pid')}`;
+  } catch {
+    // Not Linux.
+    return undefined;
+  }
+}
+
+function bootId(): string {
+  return readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim();
 }
 
 /** When the process began, in ticks since the boot, with the boot it belongs to; undefined where nobody tells. */
 function startTimeOf(pid: number): string | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
-    const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim();
-    return `${boot} ${stat.slice(stat.lastIndexOf(')') + 2).split(' ')[START_TIME_FIELD]}`;
+    return `${bootId()} ${stat.slice(stat.lastIndexOf(')') + 2).split(' ')[START_TIME_FIELD]}`;
   } catch {
     // Not Linux, or the process has just ended: the id has to do.
     return undefined;

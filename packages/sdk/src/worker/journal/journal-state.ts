@@ -22,6 +22,7 @@ type Held = {
 export class JournalState {
   /** Those whose jobs no server has given to a later one yet; the latest last. */
   sessions: string[] = [];
+  clusterId: string | undefined;
   /** By job id. */
   readonly #held = new Map<string, Held>();
   /** About the size of a file that says no more than this state. */
@@ -32,10 +33,11 @@ export class JournalState {
     return line(['session', id]);
   }
 
-  /** A server has taken in the latest session, with everything that the earlier ones held. */
-  adopted(): string {
+  /** A server of this cluster has taken in the latest session, with everything that the earlier ones held. */
+  adopted(clusterId: string): string {
     this.sessions = this.sessions.slice(-1);
-    return line(['adopted']);
+    this.clusterId = clusterId;
+    return line(['adopted', clusterId]);
   }
 
   started(started: Started): string {
@@ -87,7 +89,8 @@ export class JournalState {
 
   /** Everything, as the body of one record. */
   lines(): string {
-    let text = '';
+    // First: what follows has come since.
+    let text = this.clusterId === undefined ? '' : line(['adopted', this.clusterId]);
     for (const id of this.sessions) text += line(['session', id]);
     for (const { started, finished } of this.#all()) {
       if (finished !== undefined) text += finishedLine(finished);
@@ -108,7 +111,7 @@ export class JournalState {
         this.session(values[0] as string);
         return;
       case 'adopted':
-        this.adopted();
+        this.adopted(values[0] as string);
         return;
       case 'started': {
         const [id, fence, type, onLost] = values as [string, number, string, string];

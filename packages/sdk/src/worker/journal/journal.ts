@@ -92,6 +92,11 @@ export class Journal {
     return this.#state.sessions.slice(0, -1).slice(-LIMITS.previousSessions);
   }
 
+  /** The cluster that its jobs are of, if a server has ever taken the worker in. */
+  get clusterId(): string | undefined {
+    return this.#state.clusterId;
+  }
+
   /** Outcomes that no server has acknowledged. */
   undelivered(): Undelivered[] {
     return this.#state.undelivered();
@@ -118,9 +123,10 @@ export class Journal {
     this.#timer ??= setTimeout(() => this.#writeSoon(), LAZY_MS);
   }
 
-  adopted(): void {
-    if (this.#state.sessions.length < 2) return;
-    this.#append(this.#state.adopted());
+  /** A server of this cluster has taken the worker in, with everything that earlier sessions held. */
+  adopted(clusterId: string): void {
+    if (this.#state.sessions.length < 2 && this.#state.clusterId === clusterId) return;
+    this.#append(this.#state.adopted(clusterId));
     this.#writeSoon();
   }
 

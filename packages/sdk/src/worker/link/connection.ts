@@ -1,7 +1,7 @@
 /**
- * Keeps one connection to one of the servers for as long as the worker is started. When it is lost, the
- * next server is tried, with a growing, random pause, without end: a worker may start before its servers
- * and outlive them.
+ * Keeps one connection to one of the servers for as long as the worker is started. When it is lost, each other
+ * server is tried at once; then comes a random pause, which grows with every round over all servers, without
+ * end: a worker may start before its servers and outlive them.
  *
  * What always holds: `lost` is called exactly once for each `welcome`, and before the next one.
  */
@@ -9,12 +9,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { DroverError } from '@drover/protocol';
 import type { LogFields } from '../../logger.js';
 import { within } from '../within.js';
+import { type Patience, pauseAfter } from './patience.js';
 import type { ServerList } from './server-list.js';
 import { type Access, type LinkMessage, type StreamEnd, StreamSocket, type Welcome } from './stream-socket.js';
 
-const FIRST_PAUSE_MS = 100;
-const LONGEST_PAUSE_MS = 5000;
-/** A connection that stood this long was good: the next one is tried without a long pause. */
+/** A connection that stood this long was good: pauses are short again. */
 const GOOD_AFTER_MS = 5000;
 /** For the server to note that the worker has left. */
 const GOODBYE_MS = 2000;
@@ -29,6 +28,10 @@ export type ConnectionEvents = {
   lost: () => void;
   /** A server has answered, but not with a welcome. */
   refused: (error: DroverError, url: string) => void;
+  /** The number of the next connection, greater than all before. */
+  numbered: () => number;
+  /** How long a server may be waited for now. */
+  patience: () => Patience;
   log: (fields: LogFields, message: string) => void;
 };
 
@@ -39,8 +42,6 @@ export class Connection {
   readonly #stopped = new AbortController();
   #loop: Promise<void> | undefined;
   #socket: StreamSocket | undefined;
-  /** A server that asked us to go elsewhere. */
-  #avoid: string | undefined;
   #number = 0;
 
   constructor(servers: ServerList, access: Access, events: ConnectionEvents) {
@@ -87,7 +88,6 @@ export class Connection {
 
   /** Leaves this server for another one. */
   moveOn(): void {
-    this.#avoid = this.#socket?.url;
     this.#socket?.close();
   }
 
@@ -97,15 +97,24 @@ export class Connection {
   }
 
   async #keepConnected(): Promise<void> {
-    let failures = 0;
+    let rounds = 0;
+    let triedInRound = 0;
+    let url: string | undefined;
     while (!this.#stopped.signal.aborted) {
-      const url = this.#servers.next(this.#avoid);
-      // once: if the others cannot be reached, the one that was left is better than none
-      this.#avoid = undefined;
+      url = this.#servers.next(url);
       const end = await this.#connect(url);
       if (this.#stopped.signal.aborted) return;
-      failures = end.stoodMs > GOOD_AFTER_MS ? 0 : failures + 1;
-      const pauseMs = pauseAfter(end, failures, Math.random());
+      if (end.stoodMs > GOOD_AFTER_MS) {
+        rounds = 0;
+        triedInRound = 0;
+      }
+      triedInRound++;
+      let pauseMs = 0;
+      if (triedInRound >= this.#servers.urls.length) {
+        triedInRound = 0;
+        rounds++;
+        pauseMs = pauseAfter(rounds, this.#events.patience().longestPauseMs, Math.random());
+      }
       this.#events.log({ url, reason: end.reason, pauseMs }, 'not connected; trying again');
       await pause(pauseMs, this.#stopped.signal);
     }
@@ -114,8 +123,8 @@ export class Connection {
   /** One connection, from its handshake to its end. */
   async #connect(url: string): Promise<StreamEnd> {
     let isWelcomed = false;
-    this.#number++;
-    this.#socket = new StreamSocket(url, this.#access, {
+    this.#number = this.#events.numbered();
+    this.#socket = new StreamSocket(url, this.#access, this.#events.patience(), {
       opened: this.#events.opened,
       frame: this.#events.frame,
       message: this.#events.message,
@@ -130,13 +139,6 @@ export class Connection {
     if (end.refusal) this.#events.refused(end.refusal, url);
     return end;
   }
-}
-
-/** A refusal does not pass by itself, so it gets the longest pause; the rest grows with each failure. */
-export function pauseAfter(end: StreamEnd, failures: number, random: number): number {
-  const limitMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.max(0, failures - 1));
-  const isLasting = end.refusal !== undefined && !end.refusal.retryable;
-  return Math.round((isLasting ? LONGEST_PAUSE_MS : limitMs) * (0.5 + random / 2));
 }
 
 async function pause(ms: number, signal: AbortSignal): Promise<void> {

@@ -8,6 +8,7 @@
  * at before anything is sent.
  */
 import { write } from 'node:fs';
+import { isSwitchedOff } from '../../test-switches.js';
 import { type LeaseClock, type LeasePhase, type Reading, readClocks, readQuickClocks } from './lease-clock.js';
 import type { SharedState } from './shared-state.js';
 
@@ -50,7 +51,7 @@ export class LeaseWatch {
    */
   lookQuickly(): void {
     const now = readQuickClocks();
-    const { phase } = this.#options.clock.look(now);
+    const { phase } = this.#phaseAt(now);
     if (AGE[phase] > AGE[this.#phase]) this.#see(now);
   }
 
@@ -68,9 +69,15 @@ export class LeaseWatch {
     this.#timer = undefined;
   }
 
+  /** The one place of the switch: a worker that never gets past doubting starts nothing, but stops nothing either. */
+  #phaseAt(now: Reading): { phase: LeasePhase; untilNextMs: number } {
+    const look = this.#options.clock.look(now);
+    return isSwitchedOff('self-stop') && AGE[look.phase] > AGE.doubtful ? { ...look, phase: 'doubtful' } : look;
+  }
+
   #see(now: Reading): number {
-    const { clock, shared, changed, selfDestruct, killIsolated } = this.#options;
-    const { phase, untilNextMs } = clock.look(now);
+    const { shared, changed, selfDestruct, killIsolated } = this.#options;
+    const { phase, untilNextMs } = this.#phaseAt(now);
     shared.startUntilMs = phase === 'trusted' ? now.monotonicMs + untilNextMs : 0;
     if (phase !== this.#phase) {
       this.#phase = phase;

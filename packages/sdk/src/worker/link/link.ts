@@ -41,7 +41,7 @@ export type LinkEvents = {
 /** What is known before the start. */
 export type LinkOptions = Pick<LinkSettings, 'urls' | 'access' | 'identity'>;
 /** What is known at the start. */
-export type LinkStart = Pick<LinkSettings, 'selfDestruct' | 'previousSessions' | 'isolatedProcesses'>;
+export type LinkStart = Pick<LinkSettings, 'clusterId' | 'selfDestruct' | 'previousSessions' | 'isolatedProcesses'>;
 
 export class Link {
   readonly #options: LinkOptions;
@@ -59,6 +59,7 @@ export class Link {
   #connection = 0;
   #received = 0;
   #hasBeenWelcomed = false;
+  #clusterId: string | undefined;
   #trouble: string | undefined;
   #frames: string[] = [];
   /** Characters given to the link thread, modulo 2^32. */
@@ -87,6 +88,7 @@ export class Link {
     const settings: LinkSettings = {
       ...this.#options,
       ...start,
+      clusterId: this.#clusterId ?? start.clusterId,
       previousSessions: this.#hasBeenWelcomed ? [] : start.previousSessions,
       holds: JSON.stringify(this.#events.holds()),
       trouble: this.#trouble,
@@ -198,6 +200,7 @@ export class Link {
       case 'welcomed':
         this.#connection = event.connection;
         this.#hasBeenWelcomed = true;
+        this.#clusterId = event.welcome.clusterId;
         this.#received = 0;
         this.#shared.setReceived(event.connection, 0);
         this.#events.welcome(event.welcome, event.url, event.window);

@@ -5,11 +5,16 @@ import type { SharedProcessTable } from '../isolation/process-table.js';
 import type { LeasePhase } from './lease-clock.js';
 import type { Access, Welcome } from './stream-socket.js';
 
+/** The part of each hello that stays the same. */
+export type WorkerIdentity = Omit<Hello, 'connection' | 'window' | 'holds' | 'clusterId' | 'previousSessions'>;
+
 /** Given to the link thread at its start. */
 export type LinkSettings = {
   urls: readonly string[];
   access: Access;
-  identity: Omit<Hello, 'window' | 'holds' | 'previousSessions'>;
+  identity: WorkerIdentity;
+  /** That of the journal, or of the last welcome. */
+  clusterId: string | undefined;
   /** Named in each hello until a server has taken over what they hold. */
   previousSessions: readonly string[];
   /** Here and below: a JSON array of grants. Thousands of them as objects would be copied one by one. */

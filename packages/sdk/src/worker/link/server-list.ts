@@ -33,7 +33,7 @@ export class ServerList {
     this.#known = [...known];
   }
 
-  /** The next to try, and another one than `avoid` if there is any. */
+  /** The next to try, and another one than `avoid` if there is any: what was said may have moved it to the front. */
   next(avoid?: string): string {
     const candidate = this.#known[this.#next % this.#known.length] as string;
     this.#next = (this.#next + 1) % this.#known.length;

@@ -8,7 +8,16 @@
 import type { Reading } from './lease-clock.js';
 
 /** Places of the integers; read and written for each job, so they are constants. */
-const INTEGER = { connection: 0, received: 1, running: 2, exposed: 3, turn: 4, written: 5, wantsDrained: 6 } as const;
+const INTEGER = {
+  connection: 0,
+  received: 1,
+  running: 2,
+  exposed: 3,
+  turn: 4,
+  written: 5,
+  wantsDrained: 6,
+  connections: 7,
+} as const;
 /** Aligned 64-bit numbers are written whole on every platform that Node runs on. */
 const DOUBLE = { startUntilMs: 0, monotonicMs: 1, wallMs: 2, bootMs: 3, leaseMs: 4 } as const;
 
@@ -26,6 +35,11 @@ export class SharedState {
     this.buffer = buffer;
     this.#doubles = new Float64Array(buffer, 0, DOUBLES);
     this.#integers = new Int32Array(buffer, INTEGERS_AT, INTEGERS);
+  }
+
+  /** The number of the next connection; it goes on where an earlier link thread was. */
+  nextConnection(): number {
+    return Atomics.add(this.#integers, INTEGER.connections, 1) + 1;
   }
 
   /** Assignments that the main thread has taken in on the given connection. */

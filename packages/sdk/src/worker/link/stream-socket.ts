@@ -11,11 +11,8 @@ import { DroverError, isErrorCode } from '@drover/protocol/errors';
 import { LIMITS } from '@drover/protocol/limits';
 import { WebSocket } from 'ws';
 import { serverError } from '../../client/server-error.js';
+import type { Patience } from './patience.js';
 
-/** For the TCP and WebSocket handshakes. */
-const HANDSHAKE_MS = 10_000;
-/** From the start of the handshake to the answer to `hello`. */
-const WELCOME_MS = 20_000;
 /** For the other side to answer a close before the socket is torn down. */
 const CLOSE_MS = 1000;
 /** Characters that are read of the body of a refusal. */
@@ -53,19 +50,19 @@ export class StreamSocket {
   #refusal: DroverError | undefined;
   #reason: string | undefined;
 
-  constructor(url: string, { path, token }: Access, events: StreamEvents) {
+  constructor(url: string, { path, token }: Access, patience: Patience, events: StreamEvents) {
     this.url = url;
     this.#events = events;
     const socket = new WebSocket(`${url.replace(/^http/, 'ws')}${path}`, {
       perMessageDeflate: false,
       maxPayload: LIMITS.frameBytes,
-      handshakeTimeout: HANDSHAKE_MS,
+      handshakeTimeout: patience.handshakeMs,
       // What a server sends is JSON that it has just made; checking it again costs CPU for each job.
       skipUTF8Validation: true,
       headers: token === undefined ? {} : { authorization: `Bearer ${token}` },
     });
     this.#socket = socket;
-    this.#welcomeTimer = setTimeout(() => this.fail('the server did not answer to hello'), WELCOME_MS);
+    this.#welcomeTimer = setTimeout(() => this.fail('the server did not answer to hello'), patience.welcomeMs);
     socket.on('open', () => events.opened());
     socket.on('message', (data) => this.#receive(String(data)));
     socket.on('unexpected-response', (_request, response) => this.#readRefusal(response));

@@ -24,6 +24,7 @@ import { LeaseClock, type Reading, readClocks } from './lease-clock.js';
 import { endProcess, LeaseWatch } from './lease-watch.js';
 import type { LinkEvent, LinkSettings, ToLinkThread } from './messages.js';
 import { Outbound } from './outbound.js';
+import { type Patience, patienceWith } from './patience.js';
 import { ServerList } from './server-list.js';
 import { SharedState } from './shared-state.js';
 import type { LinkMessage, Welcome } from './stream-socket.js';
@@ -47,6 +48,7 @@ class LinkThread {
   readonly #leaseWatch: LeaseWatch;
   readonly #held: HeldGrants;
   #previousSessions: readonly string[];
+  #clusterId: string | undefined;
   #trouble: string | undefined;
   #outbox: (string | LinkEvent)[] = [];
   #helloTimer: NodeJS.Timeout | undefined;
@@ -59,6 +61,7 @@ class LinkThread {
     this.#shared = new SharedState(settings.shared);
     this.#held = new HeldGrants(settings.holds);
     this.#previousSessions = settings.previousSessions;
+    this.#clusterId = settings.clusterId;
     this.#trouble = settings.trouble;
     this.#servers = new ServerList(settings.urls);
     this.#connection = new Connection(this.#servers, settings.access, {
@@ -68,6 +71,8 @@ class LinkThread {
       message: (message) => this.#act(message),
       lost: () => this.#lost(),
       refused: (error, url) => this.#refused(error, url),
+      numbered: () => this.#shared.nextConnection(),
+      patience: () => this.#patience(),
       log: (fields, message) => this.#tell({ kind: 'log', level: 'info', fields, message }),
     });
     this.#outbound = new Outbound(this.#connection, this.#shared, () => this.#tell({ kind: 'drained' }));
@@ -139,10 +144,14 @@ class LinkThread {
     clearTimeout(this.#helloTimer);
     if (holds !== undefined) this.#held.tellAll(holds);
     const previousSessions = this.#previousSessions;
+    const grants = this.#held.grants();
+    const clusterId = grants.length === 0 ? undefined : this.#clusterId;
     const hello = {
       ...this.#settings.identity,
+      connection: this.#connection.number,
       window,
-      holds: this.#held.grants(),
+      holds: grants,
+      clusterId,
       ...(previousSessions.length === 0 ? {} : { previousSessions }),
     };
     const text = JSON.stringify(hello);
@@ -157,6 +166,7 @@ class LinkThread {
     }
     const { sentAt, window } = this.#hello;
     this.#previousSessions = [];
+    this.#clusterId = welcome.clusterId;
     this.#servers.learn(welcome.servers);
     this.#outbound.open(this.#connection.number);
     this.#tell({ kind: 'welcomed', connection: this.#connection.number, url, window, welcome });
@@ -213,6 +223,12 @@ class LinkThread {
     this.#heartbeat.stop();
     this.#outbound.close();
     this.#tell({ kind: 'lost' });
+  }
+
+  #patience(): Patience {
+    const { lease } = this.#clock;
+    const isOver = this.#clock.look(readClocks()).phase === 'over';
+    return patienceWith(lease && { leaseMs: lease.leaseMs, isOver });
   }
 
   #refused(error: DroverError, url: string): void {

@@ -25,7 +25,7 @@ it('is the same whether it was lived, read line by line, or read from its summar
       let lines = '';
       for (const each of steps) {
         if (each.verb === 'session') lines += lived.session(each.id);
-        else if (each.verb === 'adopted') lines += lived.adopted();
+        else if (each.verb === 'adopted') lines += lived.adopted('cluster');
         else if (each.verb === 'acknowledged') lines += lived.acknowledged(each.grant) ?? '';
         else if (each.verb === 'started') lines += lived.started({ ...each.grant, type: 't', onLost: 'rerun' });
         else lines += lived.finished({ ...each.grant, text: JSON.stringify({ ...each.grant, result: each.result }) });

@@ -65,7 +65,7 @@ describe('a journal', () => {
     await (await journalOf({ sessionId: 'first' })).close(true);
     const second = await journalOf({ sessionId: 'second' });
     expect(second.previousSessions).toEqual(['first']);
-    second.adopted();
+    second.adopted('cluster');
     await second.close(true);
     expect((await journalOf({ sessionId: 'third' })).previousSessions).toEqual(['second']);
   });
@@ -167,6 +167,14 @@ describe('a data folder', () => {
   it('is not taken from a worker on another machine', async () => {
     await writeFile(join(folder, 'lock'), JSON.stringify({ pid: 1, host: 'elsewhere' }));
     await expect(journalOf()).rejects.toThrow(/process 1 on elsewhere has it; .* remove/);
+  });
+
+  it.runIf(process.platform === 'linux')('is taken over though the host has another name by now', async () => {
+    const dead = spawn(process.execPath, [WRITER, folder, '0'], { stdio: 'ignore' });
+    await once(dead, 'close');
+    const owner = JSON.parse(await readFile(join(folder, 'lock'), 'utf8'));
+    await writeFile(join(folder, 'lock'), JSON.stringify({ ...owner, host: 'renamed-since' }));
+    await journalOf();
   });
 
   it('is given to one of many that want it at once, though its last owner is dead', async () => {

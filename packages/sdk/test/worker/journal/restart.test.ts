@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { WorkerOptions } from '../../../src/worker/index.js';
-import { assignment, StreamPeer } from '../../support/stream-peer.js';
+import { assignment, CLUSTER_ID, StreamPeer } from '../../support/stream-peer.js';
 import { WorkerProcess } from '../../support/worker-process.js';
 
 let peer: StreamPeer;
@@ -27,6 +27,34 @@ function processWith(options: Partial<WorkerOptions> = {}, shell?: string): Work
 }
 
 describe('a worker that is started again with its data folder', () => {
+  it('keeps what it could not deliver from another cluster', async () => {
+    const first = processWith();
+    const connection = await peer.connection();
+    expect((await connection.welcome()).clusterId).toBeUndefined();
+    const echo = assignment('echo', 1);
+    connection.assign(echo);
+    await connection.takeOutcomes(1);
+    await first.kill();
+
+    const other = await new StreamPeer().listen();
+    const refused = processWith({ url: other.url });
+    const elsewhere = await other.connection();
+    expect((await elsewhere.take('hello')).clusterId).toBe(CLUSTER_ID);
+    elsewhere.send({ kind: 'refused', code: 'wrong_cluster', message: 'this is another one' });
+    elsewhere.close();
+    expect((await refused.ended).code).not.toBe(0);
+    expect(refused.lines.join('\n')).toContain('this is another one');
+    await other.close();
+
+    processWith();
+    const home = await peer.connection();
+    expect(await home.welcome()).toMatchObject({ clusterId: CLUSTER_ID, holds: [{ id: echo.id }] });
+    home.ack(await home.takeOutcomes(1));
+    home.cut();
+    const emptied = await peer.connection();
+    expect((await emptied.welcome()).clusterId).toBeUndefined();
+  });
+
   it('delivers the outcomes of its predecessor and tells at once which jobs died with it', async () => {
     const first = processWith();
     const connection = await peer.connection();

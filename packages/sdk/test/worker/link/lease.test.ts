@@ -1,4 +1,5 @@
 /** What a worker does about its lease, seen from a scripted server; workers that may die are real processes. */
+import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { defineJob } from '../../../src/index.js';
 import { createWorker, handle, type JobHandler, type Worker, type WorkerOptions } from '../../../src/worker/index.js';
@@ -9,6 +10,8 @@ import { isRunning } from '../isolation/support.js';
 
 /** Long enough for a loaded machine to answer within, short enough to wait for its end. */
 const LEASE = { beatMs: 200, leaseMs: 1500 };
+
+const silent = { debug() {}, info() {}, warn() {}, error() {} };
 
 let peer: StreamPeer;
 const processes: WorkerProcess[] = [];
@@ -30,8 +33,14 @@ function processWith(options: Partial<WorkerOptions> = {}): WorkerProcess {
 }
 
 async function workerWith(handlers: JobHandler[], options: Partial<WorkerOptions> = {}): Promise<PeerConnection> {
-  const logger = { debug() {}, info() {}, warn() {}, error() {} };
-  const worker = createWorker({ handlers, url: peer.url, logger, drainTimeout: 0, selfDestruct: false, ...options });
+  const worker = createWorker({
+    handlers,
+    url: peer.url,
+    logger: silent,
+    drainTimeout: 0,
+    selfDestruct: false,
+    ...options,
+  });
   workers.push(worker);
   const started = worker.start();
   const connection = await peer.connection();
@@ -169,6 +178,54 @@ describe('a worker that no server confirms', () => {
   });
 });
 
+describe('a worker whose server dies', () => {
+  it('gets past servers that do not answer while its lease lasts, and interrupts nothing', async () => {
+    const release = gate();
+    const slow = handle(defineJob({ type: 'slow' }), ({ signal }) => release.passed.then(() => signal.aborted));
+    const healthy = await new StreamPeer().listen();
+    const deaf = await Promise.all([1, 2, 3].map(deafServer));
+    try {
+      const worker = createWorker({ handlers: [slow], url: peer.url, logger: silent, selfDestruct: false });
+      workers.push(worker);
+      const started = worker.start();
+      const connection = await peer.connection();
+      const lease = { beatMs: 300, leaseMs: 4500 };
+      await connection.welcome({ ...lease, servers: [...deaf.map(({ url }) => url), healthy.url] });
+      await started;
+      const job = assignment('slow', 1);
+      connection.assign(job);
+      await connection.take('beat');
+      connection.cut();
+      const second = await healthy.connection();
+      expect((await second.welcome(lease)).holds).toEqual([{ id: job.id, fence: 1 }]);
+      second.answerBeats();
+      release.open();
+      expect(await second.takeOutcomes(1)).toMatchObject([{ id: job.id, kind: 'succeeded', result: 'false' }]);
+    } finally {
+      healthy.oblige();
+      await Promise.all(workers.splice(0).map((worker) => worker.stop()));
+      await healthy.close();
+      await Promise.all(deaf.map((server) => server.close()));
+    }
+  });
+});
+
+/** Takes connections and says nothing, as the kernel does for a process that stands still. */
+async function deafServer(): Promise<{ url: string; close(): Promise<void> }> {
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket.on('error', () => socket.destroy()));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    async close() {
+      for (const socket of sockets) socket.destroy();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
 describe('selfDestruct', () => {
   it.each(['block', 'ignore'])(
     'ends the process when a handler that will not stop (%s) has lost its lease',
@@ -181,6 +238,7 @@ describe('selfDestruct', () => {
       await worker.says(`started ${type} ${job.id}`);
       if (type === 'ignore') await worker.says('aborted ignore lost');
       expect(await worker.ended).toEqual({ code: null, signal: 'SIGKILL' });
+      expect(worker.lines.join('\n')).not.toContain('would end');
       expect(worker.lines.join('\n')).toContain('this worker ends its process');
     },
   );
@@ -243,6 +301,27 @@ describe('selfDestruct', () => {
   });
 });
 
+describe('the test switch that takes self-stop away', () => {
+  it('lets handlers run on after the end of the lease, and starts nothing then', async () => {
+    const settings = { options: { url: peer.url, slots: 2, selfDestruct: true } };
+    const worker = new WorkerProcess(settings, 'export DROVER_TEST_WITHOUT=self-stop');
+    processes.push(worker);
+    const connection = await peer.connection();
+    await connection.welcome(LEASE);
+    const job = assignment('obey', 1);
+    connection.assign(job);
+    await worker.says(`started obey ${job.id}`);
+    for (let sinceMs = 0; sinceMs < 2 * LEASE.leaseMs; sinceMs += LEASE.beatMs) {
+      await connection.take('beat');
+      // anything, so that it does not take us for dead
+      connection.send({ kind: 'cancel', items: [] });
+    }
+    connection.assign(assignment('echo', 2));
+    expect(await connection.takeOutcomes(1)).toMatchObject([{ kind: 'released' }]);
+    expect(worker.lines.join('\n')).not.toContain('aborted');
+  });
+});
+
 describe('the link thread', () => {
   it('is replaced when it dies, and the worker goes on with all it holds', async () => {
     const release = gate();
@@ -263,7 +342,10 @@ describe('the link thread', () => {
     threads[0]?.postMessage(null);
     await connection.closed;
     const second = await peer.connection();
-    expect((await second.welcome()).holds).toEqual([{ id: job.id, fence: 1 }]);
+    const hello = await second.welcome();
+    expect(hello.holds).toEqual([{ id: job.id, fence: 1 }]);
+    // counted over the threads, or the server would take it for a hello that comes late
+    expect(hello.connection).toBe(2);
     release.open();
     expect(await second.takeOutcomes(1)).toMatchObject([{ id: job.id, kind: 'succeeded' }]);
   });

@@ -22,7 +22,7 @@ export function addPauseCommands(program: Command, context: CliContext): void {
   for (const { name, argument, target } of TARGETS) {
     const pauseOne = pause.command(name).description(`Pause a ${name}; what runs goes on.`);
     if (argument) pauseOne.argument(argument);
-    if (name !== 'worker') pauseOne.option('--note <text>', 'why, for those who wonder');
+    pauseOne.option('--note <text>', 'why, for those who wonder');
     addSettingFlags(pauseOne, 'client').action(async (...given: unknown[]) => {
       const named = argument ? String(given[0]) : '';
       const { note } = pauseOne.opts<{ note?: string }>();

@@ -1,0 +1,43 @@
+import { describe, expect, it } from 'vitest';
+import { phaseStarts } from '../../../src/worker/link/lease-clock.js';
+import { patienceWith, pauseAfter } from '../../../src/worker/link/patience.js';
+import { ServerList } from '../../../src/worker/link/server-list.js';
+
+describe('the patience with a server', () => {
+  it.each([3000, 10_000, 30_000, 60_000])(
+    'leaves time for three deaf servers and a good one in half a lease of %i ms',
+    (leaseMs) => {
+      const { handshakeMs, welcomeMs } = patienceWith({ leaseMs, isOver: false });
+      expect(3 * handshakeMs + welcomeMs / 2).toBeLessThanOrEqual(phaseStarts(leaseMs).stoppingMs - leaseMs / 2);
+    },
+  );
+
+  it.each([3000, 30_000])('lets a worker whose lease of %i ms is over come back within another one', (leaseMs) => {
+    const { handshakeMs, longestPauseMs } = patienceWith({ leaseMs, isOver: true });
+    expect(longestPauseMs + handshakeMs).toBeLessThan(leaseMs);
+  });
+
+  it('is long before the first lease, and never so short that a busy server cannot answer', () => {
+    expect(patienceWith(undefined)).toEqual({ handshakeMs: 10_000, welcomeMs: 20_000, longestPauseMs: 5000 });
+    expect(patienceWith({ leaseMs: 100, isOver: false })).toMatchObject({ handshakeMs: 250, welcomeMs: 250 });
+  });
+
+  it('is not exceeded by any pause, and pauses grow with the rounds', () => {
+    expect(pauseAfter(1, 5000, 1)).toBe(100);
+    expect(pauseAfter(2, 5000, 1)).toBe(200);
+    expect(pauseAfter(2, 5000, 0)).toBe(100);
+    expect(pauseAfter(1000, 5000, 1)).toBe(5000);
+    expect(pauseAfter(1000, patienceWith({ leaseMs: 3000, isOver: false }).longestPauseMs, 1)).toBe(150);
+  });
+});
+
+describe('the list of servers', () => {
+  it('gives every server once a round, and the one that was just left last', () => {
+    const list = new ServerList(['http://a'], 0);
+    const first = list.next();
+    list.learn(['http://a', 'http://b', 'http://c']);
+    const round = [list.next(first)];
+    round.push(list.next(round[0]), list.next(round[1]));
+    expect(round).toEqual(['http://b', 'http://c', 'http://a']);
+  });
+});

@@ -1,0 +1,123 @@
+/**
+ * PostgreSQL ends every connection, idle or busy, as it does when it is shut down. An error event that nobody hears
+ * ends a Node process, so each place where one can come is met here.
+ */
+import { createClient } from '@drover/sdk';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type OwnPostgres, startOwnPostgres } from '../../../../test/support/own-postgres.js';
+import { connectDatabase, type Database } from '../../src/db/database.js';
+import { sql } from '../../src/db/statement.js';
+import { createProcesses, type Processes } from '../faults/support/processes.js';
+import { type AnswerHolder, startAnswerHolder } from '../support/answer-holder.js';
+import { createTestDatabase, type TestDatabase } from '../support/database.js';
+
+const POOL_SIZE = 3;
+const POOLS = 3;
+const ADMIN_SHUTDOWN = '57P01';
+const CANNOT_CONNECT_NOW = '57P03';
+const answer = sql('answer')`select 1 as one`;
+const nap = sql('nap')`select pg_sleep(0.3)`;
+const sleep = sql('sleep')`select pg_sleep(60)`;
+
+describe('the connections of a server', () => {
+  let database: TestDatabase;
+  let holder: AnswerHolder;
+  let db: Database;
+  const errors: (Error & { code?: string })[] = [];
+  beforeAll(async () => {
+    database = await createTestDatabase();
+    holder = await startAnswerHolder(database.url);
+    db = connectDatabase({ url: holder.url, poolSize: POOL_SIZE, onError: (error) => errors.push(error) });
+  });
+  afterAll(async () => {
+    await db.close();
+    await holder.close();
+    await database.drop();
+  });
+
+  const OWN = `application_name = 'drover' and datname = current_database()`;
+  async function endAll(): Promise<number> {
+    const { rows } = await database.pool.query(`select pg_terminate_backend(pid) from pg_stat_activity where ${OWN}`);
+    return rows.length;
+  }
+  async function activeCount(): Promise<number> {
+    const { rows } = await database.pool.query(
+      `select count(*)::int as count from pg_stat_activity where ${OWN} and state = 'active'`,
+    );
+    return rows[0].count;
+  }
+  const all = () => [db.control, db.bulk, db.reads];
+
+  test('end while idle: they are told of, and the next statement gets a new one', async () => {
+    await Promise.all(all().flatMap((pool) => Array.from({ length: POOL_SIZE }, () => pool.run(nap))));
+    expect(await endAll()).toBe(POOL_SIZE * POOLS);
+    await expect
+      .poll(() => errors.filter(({ code }) => code === ADMIN_SHUTDOWN).length)
+      .toBeGreaterThanOrEqual(POOL_SIZE * POOLS);
+    for (const pool of all()) expect(await pool.run(answer)).toEqual([{ one: 1 }]);
+  });
+
+  test('end while busy: whoever waits learns that the outcome is not known', async () => {
+    const busy = all().flatMap((pool) => Array.from({ length: POOL_SIZE }, () => pool.run(sleep)));
+    const settled = Promise.allSettled(busy);
+    await expect.poll(activeCount).toBe(POOL_SIZE * POOLS);
+    await endAll();
+    for (const result of await settled) {
+      expect(result).toMatchObject({ status: 'rejected', reason: { kind: 'unknown', sqlState: ADMIN_SHUTDOWN } });
+    }
+    for (const pool of all()) expect(await pool.run(answer)).toEqual([{ one: 1 }]);
+  });
+
+  test('end in one packet with an answer: the answer counts, and the connection is not used again', async () => {
+    await db.control.run(answer);
+    const pass = holder.holdAnswersTo('answer');
+    const answered = db.control.run(answer);
+    await expect
+      .poll(async () => {
+        const { rows } = await database.pool.query(
+          `select from pg_stat_activity where ${OWN} and state = 'idle' and query like '%as one%' and query_start > now() - interval '5 seconds'`,
+        );
+        return rows.length;
+      })
+      .toBeGreaterThan(0);
+    await endAll();
+    pass();
+    expect(await answered).toEqual([{ one: 1 }]);
+    for (let each = 0; each < POOL_SIZE; each++) expect(await db.control.run(answer)).toEqual([{ one: 1 }]);
+  });
+});
+
+describe('a server', () => {
+  let postgres: OwnPostgres;
+  let processes: Processes;
+  beforeAll(async () => {
+    postgres = await startOwnPostgres();
+    processes = createProcesses();
+  }, 120_000);
+  afterAll(async () => {
+    await processes.end();
+    await postgres.drop();
+  });
+
+  test('outlives a database that takes no new connections, then ends all, and comes back', {
+    timeout: 90_000,
+  }, async () => {
+    const server = await processes.startServer(postgres.url);
+    processes.startWorker('one', [server.url]);
+    const client = createClient({ url: server.url, timeout: '60s' });
+    const run = async (number: number) => client.result(await client.enqueue('work', { ms: 0, number }));
+    expect(await run(1)).toBe(1);
+    const ours = await postgres.pool.connect();
+    postgres.beginShutdown();
+    // whoever loses a connection now needs a new one, and is told that there are none
+    await ours.query(`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'drover'`);
+    await expect.poll(() => server.log(), { timeout: 20_000 }).toContain(CANNOT_CONNECT_NOW);
+    ours.release();
+    const during = run(2);
+    await postgres.restart('fast');
+    expect(await during).toBe(2);
+    expect(await run(3)).toBe(3);
+    expect(server.child.exitCode ?? server.child.signalCode).toBeNull();
+    await client.close();
+  });
+});
