@@ -4,9 +4,10 @@
 -- was a third of an insert), and jobs that are surely new are inserted without a look for their copies
 -- first (which costs a second descent of the key's index and a second WAL record a job).
 
--- The rows of a batch. `options` is null for a job that brings none; a missing array is one of nulls.
+-- The rows of a batch. `options` is null for a job that brings none; a missing array is one of nulls. The payloads are
+-- a JSON array, of which each element is kept as it was written.
 create function drover.new_job_rows(
-  ids uuid[], types text[], queues text[], payloads text[], sessions uuid[], options json[]
+  ids uuid[], types text[], queues text[], payloads json, sessions uuid[], options json[]
 ) returns table (
   id uuid, parent_id uuid, session_id uuid, run_at timestamptz, started_at timestamptz, expires_at timestamptz,
   timeout_ms bigint, retention_ms bigint, fence int, attempt int, max_attempts int, priority smallint,
@@ -32,10 +33,11 @@ language sql stable as $$
       array(select json_array_elements_text(b.options->'tags'))
     end,
     case when b.options->>'backoff' is not null then b.options->'backoff' end,
-    b.payload::json,
+    b.payload,
     case when b.options->>'occurrence' is not null then b.options->'occurrence' end
-  from unnest(ids, types, queues, payloads, sessions, options)
-    as b(id, type, queue, payload, session_id, options),
+  from rows from (
+      unnest(ids), unnest(types), unnest(queues), json_array_elements(payloads), unnest(sessions), unnest(options)
+    ) as b(id, type, queue, payload, session_id, options),
     lateral (
       select case
         when b.options is null then now()
@@ -57,7 +59,7 @@ $$;
 --
 -- Its callers set what plans depend on (see drover.insert_jobs below); setting it here would cost each call.
 create function drover.insert_jobs(
-  ids uuid[], types text[], queues text[], payloads text[], sessions uuid[], options json[],
+  ids uuid[], types text[], queues text[], payloads json, sessions uuid[], options json[],
   history_from timestamptz, are_new boolean
 ) returns uuid[]
 language plpgsql as $$
@@ -124,7 +126,8 @@ declare
   b record;
 begin
   select array_agg(job.id) as ids, array_agg(job.type) as types, array_agg(job.queue) as queues,
-    array_agg(job.payload) as payloads, array_agg(job.session_id) as sessions, array_agg(
+    -- a payload comes as text, so that its \u0000 survives the reading of the batch
+    ('[' || string_agg(job.payload, ',') || ']')::json as payloads, array_agg(job.session_id) as sessions, array_agg(
       json_build_object(
         'parent_id', job.parent_id, 'priority', job.priority, 'max_attempts', job.max_attempts,
         'timeout_ms', job.timeout_ms, 'retention_ms', job.retention_ms, 'delay_ms', job.delay_ms,

@@ -8,6 +8,11 @@ export function plainArray(values: readonly (string | number | undefined)[]): st
   return `{${values.map((value) => value ?? 'NULL').join(',')}}`;
 }
 
+/** Of names, which hold nothing that needs an escape. */
+export function nameArray(names: readonly (string | undefined)[]): string {
+  return `{${names.map((name) => (name === undefined ? 'NULL' : `"${name}"`)).join(',')}}`;
+}
+
 /** Of any texts. */
 export function textArray(texts: readonly (string | undefined)[]): string {
   return `{${texts.map((text) => (text === undefined ? 'NULL' : quoted(text))).join(',')}}`;

@@ -4,7 +4,7 @@
  * enqueues use too; see migration 0004.
  */
 import type { NewJob } from '@drover/protocol';
-import { plainArray, textArray } from '../db/array-text.js';
+import { nameArray, plainArray, textArray } from '../db/array-text.js';
 import type { Runner } from '../db/database.js';
 import type { DatabaseError } from '../db/database-error.js';
 import { sql } from '../db/statement.js';
@@ -30,10 +30,10 @@ export async function insertJobs(db: Runner, rows: readonly RowToInsert[]): Prom
   const ids = rows.map(({ job }) => job.id);
   const columns = [
     plainArray(ids),
-    textArray(rows.map(({ job }) => job.type)),
-    textArray(rows.map(({ job }) => job.queue)),
-    // as text: PostgreSQL then keeps the payload as it came, \u0000 included
-    textArray(rows.map(({ payloadText }) => payloadText)),
+    nameArray(rows.map(({ job }) => job.type)),
+    nameArray(rows.map(({ job }) => job.queue)),
+    // PostgreSQL keeps each element as it was written, \u0000 included
+    `[${rows.map(({ payloadText }) => payloadText).join(',')}]`,
     rows.some(({ sessionId }) => sessionId) ? plainArray(rows.map(({ sessionId }) => sessionId)) : null,
     optionsColumn(rows),
     historyFrom(ids),
