@@ -59,7 +59,7 @@ export function occurrencesOf({ timing, calendarDates }: TimingWithCalendars): O
       for (let steps = 0; steps < MAX_STEPS; steps++) {
         const next = earliest(from);
         if (next === undefined || next > endMs) return undefined;
-        if (!excluded.has(localDate(zone, next))) return next;
+        if (excluded.size === 0 || !excluded.has(localDate(zone, next))) return next;
         // the rest of the excluded day need not be looked at, but for its last moments: clocks may change in it
         from = Math.max(next, endOfLocalDay(zone, next) - 1);
       }
