@@ -28,7 +28,8 @@ export async function installAudit(pool: pg.Pool): Promise<void> {
     create trigger chaos_grant after update on drover.job
       for each row when (new.state = 'running' and old.state <> 'running') execute function chaos.note_grant();
 
-    -- a repeated enqueue takes its own copy back when the first one has finished: nobody has heard of that grant
+    -- A repeated enqueue takes its own copy back when the first one has finished. That grant was never committed, so
+    -- it may have any fence; should it be run nevertheless, the checker finds an execution without a grant.
     create function chaos.forget_grant() returns trigger language plpgsql as $$ begin
       delete from chaos.granted where id = old.id and fence = old.fence and transaction = pg_current_xact_id();
       return null;

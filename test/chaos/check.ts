@@ -14,6 +14,8 @@ const MAX_EXAMPLES = 5;
 /** LOST_LIMIT of lifecycle/lose.ts. */
 const LOST_LIMIT = 3;
 const FINISHED = ['succeeded', 'failed', 'cancelled'];
+/** Troubles that keep a server from its database. */
+const ABOUT_THE_DATABASE = /database/;
 /** Their handlers throw by design. */
 const FAILING_TYPES = ['flaky', 'broken'];
 
@@ -36,6 +38,11 @@ export type Evidence = {
   instances: readonly Instance[];
   givenUp: readonly GivenUp[];
   drained: boolean;
+  /** When the database was not well. */
+  databaseTroubles: readonly Trouble[];
+  /** Whether what was broken at the end stays so for ever. */
+  isBrokenForEver: boolean;
+  leaseMs: number;
   /** Longest time from the last sign of a worker to the verdict on it. */
   verdictMs: number;
 };
@@ -59,8 +66,9 @@ export async function check(evidence: Evidence): Promise<Finding[]> {
     if (mark === 'F')
       of('S1f', 'a refused job does not exist').check(!jobs.has(id), () => `${id} was refused and exists`);
   }
-  for (const job of jobs.values()) checkJob(job, executions.get(job.id) ?? [], byName, jobs, of);
-  checkRuns(executions, jobs, of, findings.note);
+  for (const job of jobs.values()) checkJob(job, executions.get(job.id) ?? [], byName, jobs, evidence, of);
+  checkRuns(executions, jobs, evidence.leaseMs, of, findings.note);
+  await checkGrants(pool, jobs, executions, of);
   await checkNotes(pool, of);
   checkVerdicts(evidence, of);
   checkProcesses(evidence, of);
@@ -74,20 +82,24 @@ function checkJob(
   runs: Execution[],
   byName: Map<string, Execution>,
   jobs: Map<string, JobRecord>,
+  { isBrokenForEver }: Evidence,
   of: Of,
 ) {
   const about = () =>
     `${job.id} (${job.type}, ${job.state}, attempt ${job.attempt}, lost ${job.lost}, fence ${job.fence}, session ${job.ending ?? 'of the past'}): ${tell(runs)}`;
   const ended = FINISHED.includes(job.state);
-  // its process died before the end was durable; the successor that told of it may have left since
-  const isAbandoned = job.ending === 'dead' || runs.at(-1)?.instance.ending === 'SIGKILL';
+  // Unknown is right if its process died in the middle, or killed with its end perhaps not durable: nobody can know.
+  // Who never started it says so on its return; only a worker that never comes back leaves such a job behind.
+  const last = runs.at(-1);
+  const isAbandoned = last
+    ? last.end === undefined || last.instance.ending === 'SIGKILL'
+    : isBrokenForEver && job.ending === 'dead';
   const held = job.state === 'unknown' && job.hold && isAbandoned;
   of('L1', 'every job has ended, or is unknown with a lost worker').check(ended || held, about);
   of('S4a', 'attempts keep to their limits').check(
     job.lost <= LOST_LIMIT && job.attempt <= job.maxAttempts + job.lost,
     about,
   );
-  of('D9', 'every attempt was started or lost with its worker').check(job.attempt <= runs.length + job.lost, about);
   if (job.state === 'succeeded') {
     const run = byName.get(job.execution ?? '');
     const told = run?.id === job.id && run.end === 'ok';
@@ -97,10 +109,6 @@ function checkJob(
   if (job.state === 'failed') {
     const reason = job.lost >= LOST_LIMIT || FAILING_TYPES.includes(job.type);
     of('S9f', 'a failure has a reason that the witness saw').check(reason, () => `${about()} error ${job.error}`);
-  }
-  if (job.state === 'failed' && !FAILING_TYPES.includes(job.type)) {
-    const started = runs.length;
-    of('D9l', 'a job that failed for lost workers had started on each').check(started >= LOST_LIMIT, about);
   }
   if (job.children) {
     const missing = job.children.filter((id) => !jobs.has(id));
@@ -113,16 +121,62 @@ function checkJob(
   }
 }
 
+/**
+ * What ran against what was granted, by the notes of the database.
+ *
+ * A grant that never reached its worker may use up an attempt only if that worker was given up before it could say
+ * so: then nobody can tell it from one that had begun. That is so for the losses that end a job, too. Starts are
+ * counted, not deaths: a handler may have ended well on a worker that could not tell it in time.
+ */
+async function checkGrants(pool: pg.Pool, jobs: Map<string, JobRecord>, executions: Executions, of: Of): Promise<void> {
+  const { rows: counts } = await pool.query<{ id: string; grants: number }>(
+    'select id::text, count(*)::int as grants from chaos.granted group by id',
+  );
+  const grantsOf = new Map(counts.map(({ id, grants }) => [id, grants]));
+  // this also guards what audit.ts forgets: a grant that was taken back in its own transaction must not be run
+  for (const [id, runs] of executions) {
+    const grants = grantsOf.get(id) ?? 0;
+    of('S3g', 'every execution has a grant of its own').check(
+      runs.length <= grants,
+      () => `${id} was granted ${grants} times: ${tell(runs)}`,
+    );
+  }
+  const idle = [...jobs.values()].filter(({ id, attempt }) => attempt > startedAttempts(executions.get(id)).size);
+  const { rows: excused } = await pool.query<{ id: string; attempt: number }>(
+    `select g.id::text, g.attempt
+     from (select distinct on (id, attempt) * from chaos.granted where id = any($1) order by id, attempt, seq desc) g
+     where exists (select from chaos.given_up u where u.session_id = g.session_id)`,
+    [idle.map(({ id }) => id)],
+  );
+  const isExcused = new Set(excused.map(({ id, attempt }) => `${id} ${attempt}`));
+  for (const job of jobs.values()) {
+    const runs = executions.get(job.id) ?? [];
+    const started = startedAttempts(runs);
+    const unexplained = Array.from({ length: job.attempt }, (_, index) => index + 1).filter(
+      (attempt) => !started.has(attempt) && !isExcused.has(`${job.id} ${attempt}`),
+    );
+    of('D9', 'every attempt was started, or lost with its worker').check(
+      unexplained.length === 0,
+      () => `${job.id} (${job.state}, lost ${job.lost}), attempts ${unexplained}: ${tell(runs)}`,
+    );
+  }
+}
+
+function startedAttempts(runs: readonly Execution[] = []): Set<number> {
+  return new Set(runs.map(({ attempt }) => attempt));
+}
+
 function checkRuns(
   executions: Executions,
   jobs: Map<string, JobRecord>,
+  leaseMs: number,
   of: Of,
   note: (name: string, text: string) => void,
 ): void {
   let thawed = 0;
   let longest = 0;
   for (const [id, runs] of executions) {
-    const found = overlaps(runs);
+    const found = overlaps(runs, leaseMs);
     const real = found.filter(({ afterPause }) => !afterPause);
     for (const { ms } of found.filter(({ afterPause }) => afterPause)) {
       thawed += 1;
@@ -188,16 +242,22 @@ function checkVerdicts({ givenUp, units, instances, verdictMs }: Evidence, of: O
   }
 }
 
-function checkProcesses({ instances, folder, drained }: Evidence, of: Of): void {
+function checkProcesses({ instances, units, folder, drained, databaseTroubles }: Evidence, of: Of): void {
   of('L2', 'everything drained in time').check(drained, () => 'jobs were left when the time was up');
   const lines = readdirSync(join(folder, 'logs'))
     .filter((file) => file.startsWith('server'))
     .flatMap((file) => readFileSync(join(folder, 'logs', file), 'utf8').split('\n'));
   const ready = new Set(lines.map((line) => /"pid":(\d+).*"server is ready"/.exec(line)?.[1]));
-  for (const { role, byItself, key, pid, ending } of instances) {
-    // one that finds no database at its start says so and ends, which is right
-    if (role !== 'server' || !ready.has(String(pid))) continue;
-    of('L4', 'no server ends by itself').check(!byItself, () => `${key} ended with ${ending}`);
+  for (const instance of instances.filter(({ role }) => role === 'server')) {
+    const { byItself, key, unit, pid, ending, startedAt, exitedAt = Number.POSITIVE_INFINITY } = instance;
+    // One that finds no database at its start says so and ends, and its supervisor starts it again: an address that
+    // is wrong must not look like patience. Any other end before it was ready is a fault, and so is every later one.
+    const ways = [...databaseTroubles, ...(units.find(({ name }) => name === unit)?.troubles ?? [])];
+    const hadNoDatabase =
+      !ready.has(String(pid)) &&
+      ending === 'code 1' &&
+      ways.some(({ what, from, to }) => ABOUT_THE_DATABASE.test(what) && from <= exitedAt && to >= startedAt);
+    of('L4', 'no server ends by itself').check(!byItself || hadNoDatabase, () => `${key} ended with ${ending}`);
   }
   const illegal = lines.filter((line) => /illegal move of job|the fence of job/.test(line));
   of('M', 'no illegal move was tried').check(

@@ -13,7 +13,7 @@ import { CLOCK_LOOK_MS, type FakeClock } from './fake-clock.js';
 import type { Direction } from './network.js';
 import type { FaultGroup } from './options.js';
 import type { Random } from './random.js';
-import type { Unit } from './units.js';
+import type { Trouble, Unit } from './units.js';
 
 const MAX_AT_ONCE = 3;
 const FIRST_AT_MS = 4000;
@@ -143,7 +143,13 @@ export function describeFault({ kind, target, forMs, direction, jump, how }: Fau
   return `${kind} ${target}${more} for ${(forMs / 1000).toFixed(1)} s`;
 }
 
-type Stage = { units: readonly Unit[]; database: ChaosDatabase; databaseClock: FakeClock | undefined };
+type Stage = {
+  units: readonly Unit[];
+  database: ChaosDatabase;
+  databaseClock: FakeClock | undefined;
+  /** Filled with what the database suffers. */
+  databaseTroubles: Trouble[];
+};
 
 /** Carries out the plan; resolves when everything has healed. */
 export async function carryOut(plan: readonly Fault[], stage: Stage, say: (text: string) => void, signal: AbortSignal) {
@@ -228,7 +234,14 @@ async function hurtUnit({ kind, direction, forMs, jump }: Fault, unit: Unit): Pr
   }
 }
 
-async function hurtDatabase({ kind, how, forMs, jump }: Fault, { database, databaseClock }: Stage): Promise<void> {
+async function hurtDatabase(fault: Fault, stage: Stage): Promise<void> {
+  const trouble: Trouble = { from: nowMs(), to: Number.POSITIVE_INFINITY, what: `${fault.kind} database` };
+  stage.databaseTroubles.push(trouble);
+  await commitToDatabase(fault, stage);
+  trouble.to = nowMs();
+}
+
+async function commitToDatabase({ kind, how, forMs, jump }: Fault, { database, databaseClock }: Stage): Promise<void> {
   switch (kind) {
     case 'restart':
       await database.stop(how);

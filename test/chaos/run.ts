@@ -22,7 +22,7 @@ import { breakForEver, carryOut, isAnswering, planFaults } from './nemesis.js';
 import { createNetwork, type Network } from './network.js';
 import { type ChaosOptions, commandOf, readOptions, USAGE, UsageError } from './options.js';
 import { createRandom } from './random.js';
-import { createUnit, type Instance, type Unit, urlOf } from './units.js';
+import { createUnit, type Instance, type Trouble, type Unit, urlOf } from './units.js';
 
 const BEAT_MS = 500;
 const LEASE_MS = 3000;
@@ -126,7 +126,8 @@ async function perform(run: Run): Promise<Finding[]> {
   closing.push(() => load.kill());
 
   const faultMs = options.minutes * 60_000;
-  const stage = { units, database, databaseClock };
+  const databaseTroubles: Trouble[] = [];
+  const stage = { units, database, databaseClock, databaseTroubles };
   const plan = planFaults({
     ...{ random: random.fork('nemesis'), leaseMs: LEASE_MS, groups: options.faults },
     durationMs: options.mode === 'safety' ? faultMs : faultMs * BREAK_AT,
@@ -168,7 +169,10 @@ async function perform(run: Run): Promise<Finding[]> {
       1,
     ),
   );
-  return check({ folder, pool, units, instances, givenUp: watch.givenUp, drained, verdictMs: VERDICT_MS });
+  return check({
+    ...{ folder, pool, units, instances, givenUp: watch.givenUp, drained, databaseTroubles },
+    ...{ isBrokenForEver: options.mode === 'liveness', leaseMs: LEASE_MS, verdictMs: VERDICT_MS },
+  });
 }
 
 async function createUnits({ options, folder }: Run, network: Network, database: ChaosDatabase) {

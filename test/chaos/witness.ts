@@ -58,11 +58,17 @@ async function readInstance(path: string, instance: Instance, byJob: Executions)
 
 export type Overlap = { one: Execution; other: Execution; ms: number; afterPause: boolean };
 
-/** After a pause a process needs a moment to see that its lease is over; nothing can act before that. */
+/**
+ * After a pause a process needs a moment to see that its lease is over; nothing can act before that, so this is what
+ * a lease cannot promise. It looks 60 times a lease, which here is every 50 ms; the rest is for a busy machine, and
+ * the longest is reported. Only a pause that took most of the lease can be to blame: after a shorter one the worker
+ * was not given up for it.
+ */
 export const THAW_MS = 500;
+const BLAMED_SHARE = 0.5;
 
 /** Where two executions of one job really ran at the same time: what stood still did not run. */
-export function overlaps(list: readonly Execution[]): Overlap[] {
+export function overlaps(list: readonly Execution[], leaseMs: number): Overlap[] {
   const found: Overlap[] = [];
   for (const [index, one] of list.entries()) {
     for (const other of list.slice(index + 1)) {
@@ -70,7 +76,8 @@ export function overlaps(list: readonly Execution[]): Overlap[] {
       const common = intersect(activeSpans(one), activeSpans(other));
       const ms = common.reduce((sum, span) => sum + span.to - span.from, 0);
       if (ms <= 0) continue;
-      const afterPause = common.every((span) => isThawing(span, one) || isThawing(span, other));
+      const isThawing = (span: Span) => [one, other].some((each) => isJustAfterPause(span, each, leaseMs));
+      const afterPause = common.every(isThawing);
       found.push({ one, other, ms, afterPause });
     }
   }
@@ -95,6 +102,7 @@ function intersect(some: Span[], others: Span[]): Span[] {
     .filter((span) => span.to > span.from);
 }
 
-function isThawing(span: Span, { instance }: Execution): boolean {
-  return instance.pauses.some((pause) => span.from >= pause.to && span.to <= pause.to + THAW_MS);
+function isJustAfterPause(span: Span, { instance }: Execution, leaseMs: number): boolean {
+  const long = instance.pauses.filter(({ from, to }) => to - from >= BLAMED_SHARE * leaseMs);
+  return long.some((pause) => span.from >= pause.to && span.to <= pause.to + THAW_MS);
 }

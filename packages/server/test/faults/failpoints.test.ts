@@ -55,13 +55,13 @@ describe('a server that dies', () => {
   });
 });
 
-// Its workers may have lost their leases with it: then their jobs run again, but never at the same time.
+// Its workers go to the other server before their leases are over, so nobody loses anything; and when it goes on, what
+// it still believes to be under way has been settled elsewhere.
 describe('a server that stands still for longer than a lease and goes on', () => {
-  const places = ['insert.committed', 'claim.committed', 'outcomes.before', 'renew.before', 'lose.before'] as const;
-  it.each(places)('at %s costs no job, and none runs at two places at once', { timeout: TEST_MS }, async (place) => {
+  it.each(FAILPOINTS)('at %s costs no job, no attempt and no second run', { timeout: TEST_MS }, async (place) => {
     const { acknowledged, breaking } = await runJobs(`${place}:${PASSES[place]}:stop`, `stop-${place}`);
     expect(breaking.child.signalCode).toBeNull();
-    await expectNoneTwiceAtOnce(acknowledged, `stop-${place}`);
+    await expectEachOnce(acknowledged, `stop-${place}`);
   });
 });
 
@@ -121,19 +121,6 @@ async function expectEachOnce(acknowledged: string[], queue: string): Promise<vo
   const runs = executionsByJob();
   expect([...runs.values()].filter((list) => list.length !== 1)).toEqual([]);
   expect(runs.size).toBe(acknowledged.length);
-}
-
-async function expectNoneTwiceAtOnce(acknowledged: string[], queue: string): Promise<void> {
-  const rows = await finished(queue);
-  expect(rows.map(({ id }) => id).sort()).toEqual([...acknowledged].sort());
-  expect(rows.filter(({ state }) => state !== 'succeeded')).toEqual([]);
-  const runs = executionsByJob();
-  // a grant that never reached its worker uses up no attempt
-  expect(rows.filter(({ id, attempt, lost }) => attempt > (runs.get(id)?.length ?? 0) + lost)).toEqual([]);
-  const overlapping = [...runs.values()].filter((list) =>
-    list.some(({ from }, index) => index > 0 && from < (list[index - 1]?.to ?? Number.POSITIVE_INFINITY)),
-  );
-  expect(overlapping).toEqual([]);
 }
 
 type Finished = { id: string; state: string; attempt: number; lost: number };

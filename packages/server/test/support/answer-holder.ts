@@ -7,7 +7,7 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 export type AnswerHolder = {
   /** The connection string that leads through here. */
   readonly url: string;
-  /** From now on; gives what lets the answers pass again. */
+  /** From now on; gives what lets them pass again, all that have come in one packet. */
   holdAnswersTo(word: string): () => void;
   close(): Promise<void>;
 };
@@ -16,7 +16,7 @@ export async function startAnswerHolder(databaseUrl: string): Promise<AnswerHold
   const target = new URL(databaseUrl);
   const sockets = new Set<Socket>();
   let awaited: string | undefined;
-  let held: Socket | undefined;
+  let held: { near: Socket; answers: Buffer[] } | undefined;
   const server = createServer((near) => {
     const far = connect(Number(target.port), target.hostname);
     for (const socket of [near, far]) {
@@ -24,15 +24,18 @@ export async function startAnswerHolder(databaseUrl: string): Promise<AnswerHold
       socket.on('error', () => socket.destroy()).on('close', () => sockets.delete(socket));
     }
     near.on('close', () => far.destroy());
-    far.on('close', () => near.destroy());
+    far.on('close', () => held?.near !== near && near.destroy());
     near.on('data', (bytes) => {
       if (awaited !== undefined && bytes.includes(awaited)) {
         awaited = undefined;
-        held = far.pause();
+        held = { near, answers: [] };
       }
       far.write(bytes);
     });
-    far.on('data', (bytes) => near.write(bytes));
+    far.on('data', (bytes) => {
+      if (held?.near === near) held.answers.push(bytes);
+      else near.write(bytes);
+    });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const url = new URL(databaseUrl);
@@ -42,7 +45,10 @@ export async function startAnswerHolder(databaseUrl: string): Promise<AnswerHold
     url: url.href,
     holdAnswersTo(word) {
       awaited = word;
-      return () => void held?.resume();
+      return () => {
+        held?.near.write(Buffer.concat(held.answers));
+        held = undefined;
+      };
     },
     async close() {
       for (const socket of sockets) socket.destroy();
