@@ -106,4 +106,12 @@ export const ROWS = [
   },
   { metric: 'idle worker', title: 'idle. worker process, % of a core', better: 'lower' },
   { metric: 'idle store', title: 'idle. PostgreSQL, % of a core', better: 'lower' },
+  {
+    metric: 'workers server',
+    title: 'workers. server with 1,000 idle workers, % of a core',
+    better: 'lower',
+    firstBar: { atMost: 10 },
+  },
+  { metric: 'workers store', title: 'workers. PostgreSQL, % of a core', better: 'lower' },
+  { metric: 'workers memory', title: 'workers. memory of the server, MB', better: 'lower', firstBar: { atMost: 300 } },
 ];

@@ -1,5 +1,5 @@
 /**
- * CPU time from /proc. A process tree is counted as the processes that live now plus what their parents have
+ * CPU time and memory from /proc. A process tree is counted as the processes that live now plus what their parents have
  * inherited from children already gone (cutime, cstime), so that a PostgreSQL backend which came and went
  * between two readings is not lost. Without /proc (not Linux) every reading is undefined.
  */
@@ -24,6 +24,14 @@ export function cpuSecondsOfTrees(rootPids) {
     return (childrenOf.get(pid) ?? []).reduce((sum, child) => sum + ticksOf(child), own);
   };
   return mapValues(rootPids, (pid) => (pid === undefined ? 0 : ticksOf(pid) / TICKS_PER_SECOND));
+}
+
+/** Memory of each of these processes that is in RAM, by the same names. */
+export function residentMegabytes(pids) {
+  return mapValues(pids, (pid) => {
+    const kilobytes = /^VmRSS:\s+(\d+)/m.exec((pid && readText(`/proc/${pid}/status`)) ?? '')?.[1];
+    return kilobytes === undefined ? undefined : Number(kilobytes) / 1024;
+  });
 }
 
 /** Seconds of the whole machine since boot: busy with processes, and stolen by the hypervisor. */

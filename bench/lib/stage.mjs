@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { loadSystem } from '../systems/index.mjs';
 import { startProcess } from './calls.mjs';
 import { monotonicMs, sleep } from './clock.mjs';
-import { cpuSecondsOfTrees } from './cpu.mjs';
+import { cpuSecondsOfTrees, residentMegabytes } from './cpu.mjs';
 import { vacuumAnalyze } from './postgres.mjs';
 import { startRedis } from './redis.mjs';
 
@@ -60,6 +60,7 @@ async function build(system, aim, environment, closers, close) {
     /** The number of jobs for this system where a smaller scale would measure something else. */
     unscaledJobs: (base) => Math.round(base * system.volume),
     cpuSeconds: () => cpuSecondsOfTrees(pids),
+    residentMegabytes: () => residentMegabytes(pids),
     settle: store.settle,
     afterFill: store.afterFill,
     waitUntilEmpty: (maxMs) => waitUntilEmpty(probe, maxMs),

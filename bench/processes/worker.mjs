@@ -7,6 +7,7 @@ const context = JSON.parse(process.argv[2]);
 const system = await loadSystem(context.system);
 
 let worker;
+let idle;
 let handled = 0;
 let firstAt;
 let onHandled; // what to do for each job besides counting it: only the latency workloads set it
@@ -56,6 +57,13 @@ serveCalls({
     return { reached: reachedAt !== undefined, at: reachedAt ?? monotonicMs(), firstAt, handled };
   },
 
+  /** Workers that are connected and get no job; only some systems have them. */
+  async startIdle({ count }) {
+    idle = await system.openIdleWorkers(context, count);
+  },
+
+  countIdle: () => ({ connected: idle.connected() }),
+
   counts: () => ({ handled, noted }),
 
   async stop() {
@@ -63,5 +71,8 @@ serveCalls({
     worker = undefined;
   },
 
-  close: () => worker?.stop(),
+  async close() {
+    idle?.stop();
+    await worker?.stop();
+  },
 });

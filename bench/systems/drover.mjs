@@ -10,10 +10,14 @@ import { createWorker, handle as handles } from '@drover/sdk/worker';
 import { sleep } from '../lib/clock.mjs';
 import { freePort } from '../lib/free-port.mjs';
 import { ownProcess } from '../lib/owned-processes.mjs';
+import { openIdleWorkers } from './drover-idle-workers.mjs';
 import { openSqlStore } from './sql-store.mjs';
 
 const SLOTS = 100;
 const START_TIMEOUT_MS = 30_000;
+
+/** `drover-unguarded`: the same with fences not compared and no lease renewed while it runs, to see what they cost. */
+const UNGUARDED = { DROVER_TEST_WITHOUT: 'fencing', DROVER_BEAT: '1m', DROVER_LEASE: '1h' };
 
 const noop = defineJob({ type: 'noop' });
 
@@ -22,7 +26,7 @@ const serverProgram = join(import.meta.dirname, '../../packages/server/dist/cli/
 export const adapter = {
   bulk: { size: 5000, inFlight: 2 },
 
-  async startServer({ databaseUrl, directory, log }) {
+  async startServer({ system, databaseUrl, directory, log }) {
     const port = await freePort();
     const child = spawn(process.execPath, [serverProgram, 'server', '--port', String(port)], {
       stdio: ['ignore', log, log],
@@ -32,6 +36,7 @@ export const adapter = {
         NODE_ENV: 'production',
         DROVER_DATABASE_URL: databaseUrl,
         DROVER_LOG_LEVEL: 'warn',
+        ...(system === 'drover-unguarded' ? UNGUARDED : {}),
       },
     });
     const stop = ownProcess(child, 'SIGTERM');
@@ -68,6 +73,8 @@ export const adapter = {
     await worker.start();
     return { stop: () => worker.stop() };
   },
+
+  openIdleWorkers: ({ droverUrl }, count) => openIdleWorkers(droverUrl, count),
 
   // A finished job moves to drover.job_history.
   openStore: ({ databaseUrl }) => openSqlStore(databaseUrl, 'select count(*) from drover.job'),

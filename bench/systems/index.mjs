@@ -13,10 +13,12 @@
  * settings on a quiet machine; the comments in the adapters say which ones mattered.
  *
  * `volume` shrinks the number of jobs for a system that is so slow that the full number only costs time.
+ * `onlyByName` leaves a system out of runs that do not name it.
  * `durable` systems keep an acknowledged job over a power cut; only they count as the peer to beat.
  */
 const FILES = {
   drover: './drover.mjs',
+  'drover-unguarded': './drover.mjs',
   graphile: './graphile.mjs',
   pgboss: './pgboss.mjs',
   'bullmq-pg': './bullmq-pg.mjs',
@@ -26,6 +28,7 @@ const FILES = {
 
 export const SYSTEMS = [
   { name: 'drover', store: 'postgres', durable: true, volume: 1 },
+  { name: 'drover-unguarded', store: 'postgres', durable: true, volume: 1, onlyByName: true },
   { name: 'graphile', store: 'postgres', durable: true, volume: 1 },
   { name: 'pgboss', store: 'postgres', durable: true, volume: 1 },
   { name: 'bullmq-pg', store: 'postgres', durable: true, volume: 0.2 },
@@ -37,7 +40,7 @@ export const SYSTEMS = [
 
 /** `bullmq` selects both of its settings, `bullmq@always` one. */
 export function selectSystems(names) {
-  if (names === undefined) return SYSTEMS;
+  if (names === undefined) return SYSTEMS.filter((system) => !system.onlyByName);
   const unknown = names.filter((name) => !SYSTEMS.some((system) => matches(system, name)));
   if (unknown.length > 0) {
     throw new Error(`unknown system ${unknown.join(', ')}; known: ${SYSTEMS.map((system) => system.name).join(', ')}`);

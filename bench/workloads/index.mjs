@@ -4,6 +4,7 @@
  * with the raw samples.
  */
 import { largeBacklog } from './backlog.mjs';
+import { connectedWorkers } from './connected.mjs';
 import { drainBacklog } from './drain.mjs';
 import { dueAtOnce } from './due-at-once.mjs';
 import { bulkProducer, singleProducer } from './end-to-end.mjs';
@@ -22,6 +23,7 @@ const WORKLOADS = [
   startLatency,
   dueAtOnce,
   idle,
+  connectedWorkers,
   largeBacklog,
   history,
 ];

@@ -10,7 +10,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { defineJob, PermanentError } from '@drover/sdk';
 import { createWorker, handle, runWorker } from '@drover/sdk/worker';
 
-const SLOTS = 10;
+const SLOTS = 30;
 const { name, instance, urls, witness: path, dataDir } = JSON.parse(process.env.CHAOS_WORKER ?? '{}');
 const witness = openSync(path, 'a');
 const never = new Int32Array(new SharedArrayBuffer(4));
