@@ -10,6 +10,8 @@ export const LIMITS = {
   batchJobs: 10_000,
   /** Bytes of one HTTP request body. */
   requestBytes: 64 * 1024 * 1024,
+  /** Calls of one call stream that wait for their answers. */
+  callsUnderWay: 1000,
   /** Bytes of one frame on the worker stream. */
   frameBytes: 64 * 1024 * 1024,
   /** Jobs a handler may enqueue as children of one attempt. */

@@ -111,7 +111,8 @@ begin
   return array(select distinct given from unnest(ids) given where given <> all(added));
 end $$;
 
--- The same for a batch of JSON: what handlers, schedules and SQL add.
+-- The same for a batch of JSON: what handlers, schedules and SQL add. `expected` is not needed any more; servers
+-- that know only the levels before this one give it.
 create or replace function drover.insert_jobs(batch json, expected int, history_from timestamptz) returns uuid[]
 language plpgsql
 set search_path = drover, pg_temp
@@ -127,7 +128,7 @@ declare
 begin
   select array_agg(job.id) as ids, array_agg(job.type) as types, array_agg(job.queue) as queues,
     -- a payload comes as text, so that its \u0000 survives the reading of the batch
-    ('[' || string_agg(job.payload, ',') || ']')::json as payloads, array_agg(job.session_id) as sessions, array_agg(
+    ('[' || string_agg(coalesce(job.payload, 'null'), ',') || ']')::json as payloads, array_agg(job.session_id) as sessions, array_agg(
       json_build_object(
         'parent_id', job.parent_id, 'priority', job.priority, 'max_attempts', job.max_attempts,
         'timeout_ms', job.timeout_ms, 'retention_ms', job.retention_ms, 'delay_ms', job.delay_ms,

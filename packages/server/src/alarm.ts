@@ -22,6 +22,8 @@ export type AlarmOptions = {
 };
 
 const ERROR_PAUSE_MS = 1000;
+/** A longer one rings at once. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
 /** Rang while a turn was under way. */
 const LONG_AGO = Number.NEGATIVE_INFINITY;
 
@@ -33,7 +35,7 @@ export function createAlarm({ turn, failureMessage, logger }: AlarmOptions): Ala
   let started = false;
 
   function within(ms: number): void {
-    const inMs = Math.max(0, ms);
+    const inMs = Math.min(Math.max(0, ms), MAX_TIMER_MS);
     const at = performance.now() + inMs;
     if (!started || stopping.signal.aborted || at >= wakeAt) return;
     clearTimeout(timer);

@@ -11,7 +11,6 @@ import { createAdmission } from './api/auth.js';
 import { createCallStream } from './api/call-stream.js';
 import { createHandlers } from './api/handlers.js';
 import { createHttpServer } from './api/http-server.js';
-import { routeUpgrades } from './api/upgrades.js';
 import type { ServerConfig } from './config/server-config.js';
 import { connectDatabase } from './db/database.js';
 import { tellToStop } from './dispatch/cancellations.js';
@@ -36,6 +35,7 @@ import { failUnknownJob } from './lifecycle/settle.js';
 import { createMetrics, type FinishedState } from './metrics.js';
 import { createReport } from './schedules/report.js';
 import { createTicker } from './schedules/ticker.js';
+import { routeUpgrades } from './upgrades.js';
 import { VERSION } from './version.js';
 
 export type DroverServer = {

@@ -54,8 +54,9 @@ export class CallStream {
     });
   }
 
-  get isOpen(): boolean {
-    return this.#socket.readyState === WebSocket.OPEN;
+  /** Whether it takes another call: the server allows only so many that wait for their answers. */
+  get isFree(): boolean {
+    return this.#socket.readyState === WebSocket.OPEN && this.#waiting.size < LIMITS.callsUnderWay / 2;
   }
 
   call(route: CalledRoute, body: string, timeoutMs: number): Promise<HttpAnswer> {

@@ -33,7 +33,7 @@ export class Transport {
   send(server: ServerAddress, request: TransportRequest): Promise<HttpAnswer> {
     if (request.call && request.body !== undefined && request.body.length <= MAX_CALL_LENGTH) {
       const stream = this.#streamTo(server);
-      if (stream?.isOpen) return stream.call(request.call, request.body, request.timeoutMs);
+      if (stream?.isFree) return stream.call(request.call, request.body, request.timeoutMs);
     }
     return this.#http.send(server, request);
   }

@@ -18,11 +18,11 @@ import {
 import type { Logger } from 'pino';
 import { type WebSocket, WebSocketServer } from 'ws';
 import type { ServerConfig } from '../config/server-config.js';
+import type { Stream } from '../upgrades.js';
 import { errorHeaders, logError, toDroverError } from './answer-error.js';
 import { createAdmission, type Principal } from './auth.js';
 import { bodyReader, readJsonText } from './read-body.js';
 import type { Call, RouteHandlers } from './route-handler.js';
-import type { Stream } from './upgrades.js';
 
 export type CallStream = Stream & {
   /** Answers what is under way, then closes every connection; after `graceMs` without the answers. */
@@ -37,10 +37,11 @@ type CallStreamDeps = {
 
 /** The line of a call stands before its body. */
 const MAX_FRAME_BYTES = LIMITS.requestBytes + 100;
-/** Calls of one connection that wait for their answers; who sends more does not read them. */
-const MAX_CALLS_UNDER_WAY = 1000;
+/** How long a silent connection may be gone before that is noticed: clients vanish without a word. */
+const KEEP_ALIVE_MS = 60_000;
 const GOING_AWAY = 1001;
 const POLICY_VIOLATION = 1008;
+const TOO_MANY = `more than ${LIMITS.callsUnderWay} calls wait for their answers`;
 
 const ROLES = [...new Set(CALLED_ROUTES.flatMap((name) => ROUTES[name].roles))];
 const READ_BODY = Object.fromEntries(CALLED_ROUTES.map((name) => [name, bodyReader(name)])) as {
@@ -62,11 +63,13 @@ export function createCallStream({ handlers, config, logger }: CallStreamDeps): 
     socket.on('message', (data, isBinary) => {
       const call = isBinary ? undefined : parseCall(data.toString());
       if (!call) return socket.close(POLICY_VIOLATION, `expected a line such as "1 POST ${ROUTES.enqueueJob.path}"`);
-      if (++calls > MAX_CALLS_UNDER_WAY) return socket.close(POLICY_VIOLATION, 'too many calls without an answer');
+      if (++calls > LIMITS.callsUnderWay) return socket.close(POLICY_VIOLATION, TOO_MANY);
       const answered = answer(call, principal).then((text) => {
-        calls -= 1;
         underWay.delete(answered);
-        socket.send(text);
+        // until it has left: a client that does not read its answers must not fill our memory
+        socket.send(text, () => {
+          calls -= 1;
+        });
       });
       underWay.add(answered);
     });
@@ -101,6 +104,7 @@ export function createCallStream({ handlers, config, logger }: CallStreamDeps): 
     upgrade(request, socket, head) {
       if (stopping) throw new DroverError('shutting_down', 'this server is stopping; send the request to another one');
       const principal = admit(request);
+      request.socket.setKeepAlive(true, KEEP_ALIVE_MS);
       server.handleUpgrade(request, socket, head, (opened) => accept(opened, principal));
     },
     async stop(graceMs) {

@@ -111,7 +111,7 @@ export function createIntake(deps: IntakeDeps): Intake {
     for (let tried = 1, pauseMs = FIRST_PAUSE_MS; ; tried++, pauseMs *= 3) {
       try {
         failpoint('insert.before');
-        const duplicates = await insertJobs(db, rows);
+        const duplicates = await insertJobs(db, rows, { isRepeated: tried > 1 });
         failpoint('insert.committed');
         return duplicates;
       } catch (error) {

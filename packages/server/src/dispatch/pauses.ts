@@ -12,8 +12,9 @@ const COLUMNS = `scope, name, note, paused_by as "pausedBy", drover.iso(paused_a
 
 const list = sql('pauses')`select ${COLUMNS} from drover.pause order by scope, name`;
 
-const WORKER_COLUMNS = `'worker' as scope, id::text as name, pause_note as note, paused_by as "pausedBy",
-  drover.iso(paused_at) as "pausedAt"`;
+/** A server of an older version that runs beside this one notes neither who nor when. */
+const WORKER_COLUMNS = `'worker' as scope, id::text as name, pause_note as note,
+  coalesce(paused_by, 'unknown') as "pausedBy", drover.iso(coalesce(paused_at, beat_at)) as "pausedAt"`;
 
 const listWorkers = sql('worker_pauses')`
 select ${WORKER_COLUMNS} from drover.session where paused and ended_at is null order by paused_at, id`;

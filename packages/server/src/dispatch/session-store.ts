@@ -72,7 +72,10 @@ union all
 select j.id::text, j.fence
 from own
 join drover.job j on j.session_id = own.id
-where j.state = 'unknown' and (not j.inherited or j.id = any($2::uuid[]))`;
+where j.state = 'unknown' and (not j.inherited or j.id = any($2::uuid[]))
+union all
+-- says that it is still its own
+select null, null from own`;
 
 const renew = sql('session_renew')`
 update drover.session s
@@ -126,8 +129,9 @@ export async function openSession(
     await releaseJobs(db, await db.run<Grant>(neverStarted, [previousSessions, sessionId, host]));
   }
   // in a statement of its own: what was granted or lost until the take-over must be seen
-  const grants = await db.run<Grant>(held, [sessionId, holds.map((grant) => grant.id), connection]);
-  return { held: grants, paused: row.paused };
+  const rows = await db.run<Grant | { id: null }>(held, [sessionId, holds.map((grant) => grant.id), connection]);
+  if (rows.length === 0) return undefined;
+  return { held: rows.filter((grant): grant is Grant => grant.id !== null), paused: row.paused };
 }
 
 export type Beat = {

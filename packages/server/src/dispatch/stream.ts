@@ -10,7 +10,7 @@ import type { IncomingMessage } from 'node:http';
 import { DroverError, LIMITS } from '@drover/protocol';
 import type { Logger } from 'pino';
 import { type WebSocket, WebSocketServer } from 'ws';
-import type { Stream } from '../api/upgrades.js';
+import type { Stream } from '../upgrades.js';
 import { createWorkerConnection, type WorkerConnectionDeps } from './worker-connection.js';
 
 export type WorkerStream = Stream & {

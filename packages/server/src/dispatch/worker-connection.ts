@@ -200,7 +200,8 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
     if (own.length === 0) return;
     deps.outcomes.report(own.map((item) => limitOutcome(item, deps))).then(
       (tooLate) => {
-        for (const { id } of own) current.grants.delete(id);
+        // a job that it gave back may have been granted to it again meanwhile
+        for (const { id, fence } of own) if (current.grants.get(id) === fence) current.grants.delete(id);
         if (current.closed) return;
         const acknowledged = {
           items: own.filter(({ id }) => !tooLate.has(id)),

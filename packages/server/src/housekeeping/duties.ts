@@ -117,6 +117,10 @@ export function createDuties(deps: DutiesDeps): Duties {
     if (moved > 0) logger.info({ moved }, 'asked workers to move to another server');
   }
 
+  async function mend(): Promise<void> {
+    deps.onFinished('failed', await reconcile(repairs, identity.id, 2 * beatMs));
+  }
+
   async function prune(): Promise<void> {
     await ensurePartitions(reads);
     const { dropped } = await pruneHistory(reads, deps.retentionMs);
@@ -131,7 +135,7 @@ export function createDuties(deps: DutiesDeps): Duties {
     createPeriodic('recover', beatMs, recover, logger),
     createPeriodic('expire', EXPIRY_EVERY_MS, expire, logger),
     createPeriodic('pass on cancels', CANCELS_EVERY_MS, cancels, logger),
-    createPeriodic('reconcile', RECONCILE_BEATS * beatMs, () => reconcile(repairs, identity.id, 2 * beatMs), logger),
+    createPeriodic('reconcile', RECONCILE_BEATS * beatMs, mend, logger),
     createPeriodic('rebalance', REBALANCE_BEATS * beatMs, rebalance, logger),
     createPeriodic('prune', PRUNE_EVERY_MS, prune, logger),
   ];

@@ -58,14 +58,20 @@ export async function countRepairs(deps: RepairDeps, kind: RepairKind, repaired:
   await db.run(count, [kind, repaired]);
 }
 
-/** One round. `settledMs` is how long ago a session must have ended for what it left to be an orphan. */
-export async function reconcile(deps: RepairDeps, serverId: string, settledMs: number): Promise<void> {
+/**
+ * One round. `settledMs` is how long ago a session must have ended for what it left to be an orphan. Gives the jobs
+ * that have failed by it, because they were lost too often.
+ */
+export async function reconcile(deps: RepairDeps, serverId: string, settledMs: number): Promise<string[]> {
   const { db, metrics } = deps;
+  let failedJobs: string[] = [];
   const lost = await db.run<Grant>(orphans, [settledMs]);
   if (lost.length > 0) {
-    const { changed } = await loseGrants(db, serverId, lost);
+    const { changed, failed } = await loseGrants(db, serverId, lost);
+    failedJobs = failed;
     metrics.attempts.inc({ outcome: 'lost' }, changed.length);
     await countRepairs(deps, 'orphaned_job', changed.length);
   }
   await countRepairs(deps, 'missing_lane', (await db.run(missingLanes)).length);
+  return failedJobs;
 }

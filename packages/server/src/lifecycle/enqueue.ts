@@ -25,8 +25,12 @@ const insert = sql('insert_jobs')`select drover.insert_jobs($1, $2, $3, $4, $5, 
 /** A job with its payload as text; `sessionId` gives it to that worker at once. */
 export type RowToInsert = { job: JobToInsert; payloadText: string; sessionId?: string | undefined };
 
-/** Inserts jobs and gives the ids that existed already. */
-export async function insertJobs(db: Runner, rows: readonly RowToInsert[]): Promise<Set<string>> {
+/** Inserts jobs and gives the ids that existed already. `isRepeated`: they may have been inserted by an earlier try. */
+export async function insertJobs(
+  db: Runner,
+  rows: readonly RowToInsert[],
+  { isRepeated = false } = {},
+): Promise<Set<string>> {
   const ids = rows.map(({ job }) => job.id);
   const columns = [
     plainArray(ids),
@@ -38,7 +42,7 @@ export async function insertJobs(db: Runner, rows: readonly RowToInsert[]): Prom
     optionsColumn(rows),
     historyFrom(ids),
   ];
-  if (!areNew(ids)) return insertColumns(db, [...columns, false]);
+  if (isRepeated || !areNew(ids)) return insertColumns(db, [...columns, false]);
   try {
     return await insertColumns(db, [...columns, true]);
   } catch (error) {

@@ -10,17 +10,19 @@ import { addToRollup } from './rollup.js';
 const EXPIRED_ERROR = `json_build_object('name', 'ExpiredError', 'code', 'expired', 'message',
       'the job had not finished when it expired at ' || drover.iso(expires_at))`;
 
+const IS_QUEUED = "state in ('blocked', 'scheduled', 'ready')";
+
 const expireWaiting = sql('expire_waiting')`
 with finished as (
   delete from drover.job
   where id = any(array(
     select id
     from drover.job
-    where expires_at <= now() and state in ('blocked', 'scheduled', 'ready')
+    where expires_at <= now() and ${IS_QUEUED}
     order by expires_at
     limit $1
     for update skip locked
-  )) and state in ('blocked', 'scheduled', 'ready')
+  )) and ${IS_QUEUED}
   returning *, 'failed'::drover.job_state as ended_state, started_at as ended_started_at, attempts as ended_attempts,
     null::json as ended_result, ${EXPIRED_ERROR} as ended_error, 0 as wait_ms, 0 as run_ms
 ), moved as (${INSERT_FINISHED_INTO_HISTORY}
@@ -41,8 +43,10 @@ where id = any(array(
 returning id::text as id`;
 
 const toEnd = sql('anything_to_end')`
-select exists (select from drover.job where expires_at <= now())
-  or exists (select from drover.job where cancel_requested_at is not null and state <> 'running') as found`;
+select exists (
+    select from drover.job
+    where expires_at <= now() and (${IS_QUEUED} or (state = 'running' and cancel_requested_at is null))
+  ) or exists (select from drover.job where cancel_requested_at is not null and ${IS_QUEUED}) as found`;
 
 /** Whether a look at what has expired, or was cancelled on its way back, is worth while: usually not. */
 export async function isAnythingToEnd(db: Runner): Promise<boolean> {

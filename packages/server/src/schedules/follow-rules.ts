@@ -30,10 +30,13 @@ where id > $3 and next_at is not null and coalesce(zone_rules, '') < $1 and defi
 order by schedule.id
 limit $2`;
 
+/** Its next time was found by older rules than ours, the first parameter, after newer ones had been used for it. */
+export const OUTDATED = 'rules_outdated and zone_rules < $1 and next_at is not null';
+
 const outdated = sql('schedules_outdated')`
 select ${COLUMNS}
 from drover.schedule
-where rules_outdated and zone_rules < $1 and next_at is not null
+where ${OUTDATED}
 order by zone_rules, schedule.id
 limit $2`;
 

@@ -36,18 +36,18 @@ const LANES = 2;
 /** Until the next look when something is due, but not ours. */
 const NOT_OURS_PAUSE_MS = 100;
 /** As long as something waits, has no next time or an outdated one, or is to be cancelled. */
-const UPKEEP_PAUSE_MS = 500;
+const UPKEEP_EVERY_MS = 500;
 
 export function createTicker(deps: TickerDeps): Ticker {
   const { db, logger } = deps;
+  let upkeepAt = 0;
   /** Where the look for next times of older rules goes on; undefined when all have been seen. */
   let olderRulesAfter: string | undefined = FIRST_ID;
 
   /** Gives the milliseconds until it should run again. */
   async function tick(signal: AbortSignal): Promise<number> {
     const { dueInMs, needsUpkeep } = await lookAround(db);
-    if (needsUpkeep || olderRulesAfter !== undefined) await upkeep(signal);
-    const pauseMs = needsUpkeep || olderRulesAfter !== undefined ? UPKEEP_PAUSE_MS : MAX_PAUSE_MS;
+    const pauseMs = await upkeepIfDue(signal, needsUpkeep || olderRulesAfter !== undefined);
     if (dueInMs === null || dueInMs > 0) return Math.min(pauseMs, Math.max(1, dueInMs ?? pauseMs));
 
     const { index, of } = deps.share();
@@ -69,6 +69,16 @@ export function createTicker(deps: TickerDeps): Ticker {
       if (fired.read < BATCH || fired.taken === 0) break;
     }
     return taken;
+  }
+
+  /** What waits may wait for hours, so this is not done with every firing. Gives how long the next look may take. */
+  async function upkeepIfDue(signal: AbortSignal, isWanted: boolean): Promise<number> {
+    if (!isWanted) return MAX_PAUSE_MS;
+    if (performance.now() >= upkeepAt) {
+      upkeepAt = performance.now() + UPKEEP_EVERY_MS;
+      await upkeep(signal);
+    }
+    return Math.max(1, upkeepAt - performance.now());
   }
 
   async function upkeep(signal: AbortSignal): Promise<void> {
@@ -98,6 +108,9 @@ export function createTicker(deps: TickerDeps): Ticker {
   return {
     start: alarm.start,
     stop: alarm.stop,
-    wake: () => alarm.within(0),
+    wake() {
+      upkeepAt = 0;
+      alarm.within(0);
+    },
   };
 }
