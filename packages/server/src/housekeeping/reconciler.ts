@@ -3,24 +3,13 @@
  * else. Nothing here should ever find anything; each repair is counted and logged, because it means a fault
  * elsewhere (or somebody's hand in the tables).
  */
-import type { Grant } from '@drover/protocol';
 import type { Logger } from 'pino';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
-import { loseGrants } from '../lifecycle/lose.js';
+import { loseOrphans } from '../lifecycle/lose.js';
 import type { Metrics, RepairKind } from '../metrics.js';
 
 const BATCH = 1000;
-
-/** Running, but its session has ended or was never there: nobody will ever report it. */
-const orphans = sql('orphans')`
-select j.id::text as id, j.fence
-from drover.job j
-left join drover.session s on s.id = j.session_id
-where j.state = 'running' and (s.id is null or s.ended_at is not null)
-  -- what a resigning worker leaves is just being released
-  and coalesce(s.ended_at, j.started_at) < now() - $1::double precision * interval '1 millisecond'
-limit ${BATCH}`;
 
 /** Ready, but in a lane that no claim looks at. Goes from pair to pair, so its cost is that of the pairs. */
 const missingLanes = sql('missing_lanes')`
@@ -64,14 +53,10 @@ export async function countRepairs(deps: RepairDeps, kind: RepairKind, repaired:
  */
 export async function reconcile(deps: RepairDeps, serverId: string, settledMs: number): Promise<string[]> {
   const { db, metrics } = deps;
-  let failedJobs: string[] = [];
-  const lost = await db.run<Grant>(orphans, [settledMs]);
-  if (lost.length > 0) {
-    const { changed, failed } = await loseGrants(db, serverId, lost);
-    failedJobs = failed;
-    metrics.attempts.inc({ outcome: 'lost' }, changed.length);
-    await countRepairs(deps, 'orphaned_job', changed.length);
-  }
+  const { released, returned, held, failed } = await loseOrphans(db, serverId, settledMs, BATCH);
+  const lost = returned + held + failed.length;
+  metrics.attempts.inc({ outcome: 'lost' }, lost);
+  await countRepairs(deps, 'orphaned_job', lost + released);
   await countRepairs(deps, 'missing_lane', (await db.run(missingLanes)).length);
-  return failedJobs;
+  return failed;
 }

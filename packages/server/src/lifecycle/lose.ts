@@ -91,6 +91,42 @@ with lost as (
 select array(select id::text from returned) || array(select id::text from held) || array(select id::text from finished) as changed,
   ${COUNTS}`;
 
+/**
+ * Jobs that are running while their session has ended: granted after those that ended it had looked. The lease was
+ * over by then, or the process gone, so they were not started. Of one that is to be held that is certain, because
+ * the start of every other such job is in a journal (and an inherited one was started): it goes back unharmed. Others may have been started by a process
+ * that died before its journal said so, and count as lost, or a job that kills its process would never come to its
+ * limit. A session that comes back meanwhile waits for this, or this finds it alive.
+ */
+const loseOfEnded = sql('lose_orphans')`
+with candidate as materialized (
+  select j.id, j.fence, j.session_id, j.hold_if_lost and not j.inherited and s.id is not null as is_unstarted
+  from drover.job j
+  left join drover.session s on s.id = j.session_id
+  where j.state = 'running' and (s.id is null or s.ended_at is not null)
+    -- what a resigning worker leaves is just being released
+    and coalesce(s.ended_at, j.started_at) < now() - $1::double precision * interval '1 millisecond'
+  limit $3
+), ended as materialized (
+  select id from drover.session
+  where id = any(array(select session_id from candidate)) and ended_at is not null
+  for update
+), orphan as (
+  select * from candidate c where not exists (select from drover.session s where s.id = c.session_id)
+    or exists (select from ended e where e.id = c.session_id)
+), lost as (
+  select id, fence from orphan where not is_unstarted
+), unstarted as (
+  select id, fence from orphan where is_unstarted
+), released as (
+  update drover.job j
+  set state = 'ready', session_id = null, started_at = null, attempt = attempt - 1
+  from unstarted u
+  where j.id = u.id and j.fence = u.fence and j.state = 'running'
+  returning j.id
+), ${loseJobs(`j.id = lost.id and j.fence = lost.fence and ${STILL_RUNNING}`, '$2')}
+select (select count(*) from released)::int as released, ${COUNTS}`;
+
 export type Lost = { returned: number; held: number; failed: string[] };
 
 export type LossLimits = {
@@ -117,4 +153,15 @@ export async function loseGrants(db: Runner, serverId: string, grants: Grant[]):
   const rows = grants.map(({ id, fence }) => ({ id, fence }));
   const [row] = await db.run<Lost & { changed: string[] }>(loseOfGrants, [JSON.stringify(rows), serverId]);
   return row ?? { changed: [], returned: 0, held: 0, failed: [] };
+}
+
+/** Mends up to `limit` jobs whose session ended more than `settledMs` ago. */
+export async function loseOrphans(
+  db: Runner,
+  serverId: string,
+  settledMs: number,
+  limit: number,
+): Promise<Lost & { released: number }> {
+  const [row] = await db.run<Lost & { released: number }>(loseOfEnded, [settledMs, serverId, limit]);
+  return row ?? { released: 0, returned: 0, held: 0, failed: [] };
 }

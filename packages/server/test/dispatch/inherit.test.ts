@@ -2,7 +2,7 @@
 import { type Hello, newId } from '@drover/protocol';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openSession } from '../../src/dispatch/session-store.js';
-import { loseExpiredSessions, loseGrants } from '../../src/lifecycle/lose.js';
+import { loseExpiredSessions, loseGrants, loseOrphans } from '../../src/lifecycle/lose.js';
 import { releaseJobs } from '../../src/lifecycle/release.js';
 import { createLifecycleBench, type LifecycleBench, SERVER_ID } from '../support/lifecycle.js';
 import { helloOf } from './raw-worker.js';
@@ -99,4 +99,57 @@ test('a stranger on another host takes nothing over', async () => {
   const job = await heldBy(before, 'hold');
   await open({ previousSessions: [before], host: 'elsewhere', holds: [{ id: job.id, fence: job.fence }] });
   expect(await bench.row(job.id)).toMatchObject({ state: 'running', session_id: before });
+});
+
+describe('a job that was granted to a session which had just ended', () => {
+  const mend = () => loseOrphans(bench.db.control, SERVER_ID, 0, 100);
+
+  async function ended(): Promise<string> {
+    const sessionId = newId();
+    await open({ sessionId });
+    await bench.pool.query(
+      `update drover.session set ended_at = now() - interval '1 minute', ending = 'dead' where id = $1`,
+      [sessionId],
+    );
+    return sessionId;
+  }
+
+  test('was never started if it is to be held, and goes back unharmed', async () => {
+    const job = await heldBy(await ended(), 'hold');
+    expect(await mend()).toMatchObject({ released: 1, held: 0 });
+    expect(await bench.row(job.id)).toMatchObject({ state: 'ready', attempt: 0, lost_attempts: 0, session_id: null });
+  });
+
+  test('is held all the same if it was inherited, because then it had been started', async () => {
+    const sessionId = await ended();
+    const job = await heldBy(sessionId, 'hold');
+    await bench.pool.query('update drover.job set inherited = true where id = $1', [job.id]);
+    expect(await mend()).toMatchObject({ released: 0, held: 1 });
+    expect(await bench.row(job.id)).toMatchObject({ state: 'unknown', session_id: sessionId });
+  });
+
+  test('counts as lost otherwise', async () => {
+    const job = await heldBy(await ended(), 'rerun');
+    expect(await mend()).toMatchObject({ released: 0, returned: 1 });
+    expect(await bench.row(job.id)).toMatchObject({ state: 'ready', attempt: 1, lost_attempts: 1 });
+  });
+
+  test('is left to the session if that is coming back', async () => {
+    const sessionId = await ended();
+    const job = await heldBy(sessionId, 'rerun');
+    const returning = await bench.pool.connect();
+    await returning.query('begin');
+    await returning.query('update drover.session set ended_at = null, ending = null where id = $1', [sessionId]);
+    const mended = mend();
+    await expect
+      .poll(
+        async () =>
+          (await bench.pool.query(`select from pg_stat_activity where wait_event = 'transactionid'`)).rowCount,
+      )
+      .toBe(1);
+    await returning.query('commit');
+    returning.release();
+    expect(await mended).toMatchObject({ released: 0, returned: 0 });
+    expect(await bench.row(job.id)).toMatchObject({ state: 'running', session_id: sessionId });
+  });
 });
