@@ -12,7 +12,7 @@ import { type Background, type RunOptions, runShell, startShell } from './suppor
 import { codeBlocks, ROOT, readPage } from './support/page.js';
 
 const PRINTED_ADDRESS = 'http://127.0.0.1:8420';
-const TIMEOUT_MS = 60_000;
+const TIMEOUT_MS = 180_000;
 
 const page = readPage('docs/getting-started.md');
 const blocks = codeBlocks(page);

@@ -36,6 +36,7 @@ const PASSES: Record<Failpoint, number> = {
 
 let database: TestDatabase;
 let processes: Processes;
+let startedAt: Date;
 
 beforeAll(async () => {
   database = await createTestDatabase();
@@ -68,6 +69,7 @@ describe('a server that stands still for longer than a lease and goes on', () =>
 /** Adds jobs through both servers, of which one will break, and waits until nothing is left to do. */
 async function runJobs(failpoint: string, queue: string) {
   processes = createProcesses();
+  startedAt = new Date();
   const well = await processes.startServer(database.url);
   const breaking = await processes.startServer(database.url, { failpoint });
   const { pid = 0 } = breaking.child;
@@ -114,13 +116,37 @@ async function freezeOnce(pid: number): Promise<void> {
   process.kill(pid, 'SIGCONT');
 }
 
+/**
+ * On a machine so busy that a worker cannot beat for a whole lease, the worker is rightly given up, and what it held runs
+ * again, after it has stopped. Where nobody was given up, each job has run once.
+ */
 async function expectEachOnce(acknowledged: string[], queue: string): Promise<void> {
   const rows = await finished(queue);
   expect(rows.map(({ id }) => id).sort()).toEqual([...acknowledged].sort());
-  expect(rows.filter(({ state, attempt, lost }) => state !== 'succeeded' || attempt !== 1 || lost !== 0)).toEqual([]);
+  const mayLose = (await givenUpWorkers()) > 0;
+  const isFine = ({ state, attempt, lost }: Finished) =>
+    state === 'succeeded' && attempt === 1 + lost && (lost === 0 || mayLose);
+  expect(rows.filter((row) => !isFine(row))).toEqual([]);
+  const lostAttempts = new Map(rows.map(({ id, lost }) => [id, lost]));
   const runs = executionsByJob();
-  expect([...runs.values()].filter((list) => list.length !== 1)).toEqual([]);
+  expect([...runs].filter(([id, list]) => list.length > 1 + (lostAttempts.get(id) ?? 0))).toEqual([]);
+  expect([...runs.values()].filter(overlap)).toEqual([]);
   expect(runs.size).toBe(acknowledged.length);
+}
+
+/** Workers of this test that were given up because their lease ran out; those of earlier ones all are, sooner or later. */
+async function givenUpWorkers(): Promise<number> {
+  const { rows } = await database.pool.query(
+    `select count(*)::int as count from drover.session where ending = 'dead' and started_at > $1`,
+    [startedAt],
+  );
+  return rows[0].count;
+}
+
+function overlap(executions: Execution[]): boolean {
+  return executions.some(
+    ({ from }, index) => index > 0 && from < (executions[index - 1]?.to ?? Number.POSITIVE_INFINITY),
+  );
 }
 
 type Finished = { id: string; state: string; attempt: number; lost: number };
