@@ -86,14 +86,15 @@ function checkJob(
   of: Of,
 ) {
   const about = () =>
-    `${job.id} (${job.type}, ${job.state}, attempt ${job.attempt}, lost ${job.lost}, fence ${job.fence}, session ${job.ending ?? 'of the past'}): ${tell(runs)}`;
+    `${job.id} (${job.type}, ${job.state}, attempt ${job.attempt}, lost ${job.lost}, fence ${job.fence}, session ${job.ending ?? 'of the past'}${job.inherited ? ', inherited' : ''}): ${tell(runs)}`;
   const ended = FINISHED.includes(job.state);
   // Unknown is right if its process died in the middle, or killed with its end perhaps not durable: nobody can know.
-  // Who never started it says so on its return; only a worker that never comes back leaves such a job behind.
+  // Who never started it says so on its return; only a worker that never comes back leaves such a job behind, or one that
+  // was killed between the line of its journal, which is durable first, and the first line of the handler.
   const last = runs.at(-1);
   const isAbandoned = last
     ? last.end === undefined || last.instance.ending === 'SIGKILL'
-    : isBrokenForEver && job.ending === 'dead';
+    : (isBrokenForEver && job.ending === 'dead') || job.inherited;
   const held = job.state === 'unknown' && job.hold && isAbandoned;
   of('L1', 'every job has ended, or is unknown with a lost worker').check(ended || held, about);
   of('S4a', 'attempts keep to their limits').check(

@@ -19,6 +19,8 @@ export type JobRecord = {
   resultAttempt: number | null;
   children: string[] | null;
   error: string | null;
+  /** The journal of a process that died names it as one that it was starting, had started or had finished. */
+  inherited: boolean;
   /** How the session of an unfinished job ended. */
   ending: string | null;
 };
@@ -29,11 +31,11 @@ select id::text as id, state::text as state, type, attempt, max_attempts as "max
   (result->>'attempt')::int as "resultAttempt",
   case when type = 'parent' and result is not null
     then array(select json_array_elements_text(result->'children')) end as children,
-  coalesce(error->>'code', error->>'name') as error, null as ending
+  coalesce(error->>'code', error->>'name') as error, false as inherited, null as ending
 from drover.job_history
 union all
 select j.id::text, j.state::text, j.type, j.attempt, j.max_attempts, j.lost_attempts, j.fence,
-  j.hold_if_lost, j.parent_id::text, null, null, null, null, coalesce(s.ending, 'alive')
+  j.hold_if_lost, j.parent_id::text, null, null, null, null, j.inherited, coalesce(s.ending, 'alive')
 from drover.job j
 left join drover.session s on s.id = j.session_id`;
 
