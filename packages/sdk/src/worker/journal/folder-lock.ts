@@ -6,12 +6,13 @@
  * on Linux by its boot and its namespace of process ids. Of an owner elsewhere nobody knows, and a person decides:
  * two processes must never write one journal.
  *
- * Died in the middle: the lock of a dead process is taken over. It is moved away first, and looked at once more
- * under its new name, so that of two processes that found the same dead one only one goes on.
+ * Died in the middle: whoever takes over from a dead process leaves its lock where it is and adds its own, named after
+ * what the dead one says. A file can be added by one only, so of many that find the same dead one a single one goes on;
+ * removing it first would let two of them in. The last of the chain has the folder; a clean end removes all of it.
  */
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { readFileSync, readlinkSync } from 'node:fs';
-import { link, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { link, readFile, rm, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { DroverError } from '@drover/protocol';
@@ -27,19 +28,47 @@ type Owner = { pid: number; host: string; startedAt: string | undefined; process
 export type FolderLock = { release(): Promise<void> };
 
 export async function lockFolder(folder: string): Promise<FolderLock> {
-  const path = join(folder, 'lock');
-  const own = `${JSON.stringify(ownerOf(process.pid))}\n`;
-  const draft = `${path}.${process.pid}.${randomBytes(4).toString('hex')}`;
-  await writeFile(draft, own, { flag: 'wx' });
+  const head = join(folder, 'lock');
+  const draft = `${head}.${process.pid}.${randomBytes(4).toString('hex')}`;
+  await writeFile(draft, `${JSON.stringify({ ...ownerOf(process.pid), token: randomUUID() })}\n`, { flag: 'wx' });
   try {
     for (let tries = 0; tries < MAX_TRIES; tries++) {
-      if (await tryTake(draft, path)) return { release: () => rm(path, { force: true }) };
-      await removeIfDead(path, folder);
+      const dead = await deadOwners(head, folder);
+      const path = dead.at(-1)?.successor ?? head;
+      if (!(await tryTake(draft, path))) continue;
+      // A chain that was removed meanwhile leads no one here.
+      if (await isAsFound(head, dead))
+        return { release: () => removeChain([head, ...dead.map((one) => one.successor)]) };
+      await rm(path, { force: true });
     }
   } finally {
     await rm(draft, { force: true });
   }
   throw inUse(folder, 'several processes want it at once');
+}
+
+type DeadOwner = { text: string; successor: string };
+
+/** Those who have had it, first to last; throws if the last one lives. */
+async function deadOwners(head: string, folder: string): Promise<DeadOwner[]> {
+  const dead: DeadOwner[] = [];
+  for (let path = head; ; ) {
+    const text = await readIfThere(path);
+    if (text === undefined) return dead;
+    refuseIfAlive(text, folder, path);
+    path = `${head}.${createHash('sha256').update(text).digest('hex').slice(0, 16)}`;
+    dead.push({ text, successor: path });
+  }
+}
+
+async function isAsFound(head: string, dead: readonly DeadOwner[]): Promise<boolean> {
+  const [first] = dead;
+  return first === undefined || (await readIfThere(head)) === first.text;
+}
+
+/** The first one first: from then on the others lead nowhere. */
+async function removeChain(paths: readonly string[]): Promise<void> {
+  for (const path of paths) await rm(path, { force: true });
 }
 
 /** A link is made whole or not at all, and never over an existing file. */
@@ -51,22 +80,6 @@ async function tryTake(draft: string, path: string): Promise<boolean> {
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
     throw error;
   }
-}
-
-async function removeIfDead(path: string, folder: string): Promise<void> {
-  const text = await readIfThere(path);
-  if (text === undefined) return;
-  refuseIfAlive(text, folder, path);
-  const aside = `${path}.dead.${randomBytes(4).toString('hex')}`;
-  try {
-    await rename(path, aside);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return;
-    throw error;
-  }
-  // Someone else took it over in between: give it back.
-  if ((await readFile(aside, 'utf8')) !== text) await tryTake(aside, path);
-  await rm(aside, { force: true });
 }
 
 function refuseIfAlive(text: string, folder: string, path: string): void {

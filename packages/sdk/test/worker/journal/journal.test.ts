@@ -155,7 +155,8 @@ describe('a data folder', () => {
     expect(await readdir(folder)).toContain('lock');
     const journal = await journalOf();
     expect(journal.previousSessions).toEqual(['s-0']);
-    expect((await readdir(folder)).sort()).toEqual(['journal', 'lock']);
+    await journal.close(true);
+    expect(await readdir(folder)).toEqual(['journal']);
   });
 
   it('is taken over though another process has the same id now', async () => {
@@ -182,7 +183,7 @@ describe('a data folder', () => {
       join(folder, 'lock'),
       JSON.stringify({ pid: 2 ** 22 + 1, host: (await import('node:os')).hostname() }),
     );
-    const results = await Promise.allSettled(Array.from({ length: 8 }, () => journalOf()));
+    const results = await Promise.allSettled(Array.from({ length: 50 }, () => journalOf()));
     expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
   });
 });
