@@ -94,9 +94,9 @@ select array(select id::text from returned) || array(select id::text from held) 
 /**
  * Jobs that are running while their session has ended: granted after those that ended it had looked. The lease was
  * over by then, or the process gone, so they were not started. Of one that is to be held that is certain, because
- * the start of every other such job is in a journal (and an inherited one was started): it goes back unharmed. Others may have been started by a process
- * that died before its journal said so, and count as lost, or a job that kills its process would never come to its
- * limit. A session that comes back meanwhile waits for this, or this finds it alive.
+ * the start of every other such job is in a journal (and an inherited one was started): it goes back unharmed. Others
+ * may have been started by a process that died before its journal said so, and count as lost, or a job that kills its
+ * process would never come to its limit. A session that comes back meanwhile waits for this, or this finds it alive.
  */
 const loseOfEnded = sql('lose_orphans')`
 with candidate as materialized (

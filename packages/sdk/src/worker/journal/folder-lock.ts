@@ -8,11 +8,12 @@
  *
  * Died in the middle: whoever takes over from a dead process leaves its lock where it is and adds its own, named after
  * what the dead one says. A file can be added by one only, so of many that find the same dead one a single one goes on;
- * removing it first would let two of them in. The last of the chain has the folder; a clean end removes all of it.
+ * removing it first would let two of them in. That one then puts its lock over the first and removes what led to it:
+ * whoever was led there before finds that the first has changed.
  */
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { readFileSync, readlinkSync } from 'node:fs';
-import { link, readFile, rm, writeFile } from 'node:fs/promises';
+import { link, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { DroverError } from '@drover/protocol';
@@ -36,9 +37,12 @@ export async function lockFolder(folder: string): Promise<FolderLock> {
       const dead = await deadOwners(head, folder);
       const path = dead.at(-1)?.successor ?? head;
       if (!(await tryTake(draft, path))) continue;
-      // A chain that was removed meanwhile leads no one here.
-      if (await isAsFound(head, dead))
-        return { release: () => removeChain([head, ...dead.map((one) => one.successor)]) };
+      if (await isAsFound(head, dead)) {
+        if (dead.length > 0) await rename(draft, head);
+        for (const { successor } of dead) await rm(successor, { force: true });
+        return { release: () => rm(head, { force: true }) };
+      }
+      // Somebody has put another lock over the first.
       await rm(path, { force: true });
     }
   } finally {
@@ -64,11 +68,6 @@ async function deadOwners(head: string, folder: string): Promise<DeadOwner[]> {
 async function isAsFound(head: string, dead: readonly DeadOwner[]): Promise<boolean> {
   const [first] = dead;
   return first === undefined || (await readIfThere(head)) === first.text;
-}
-
-/** The first one first: from then on the others lead nowhere. */
-async function removeChain(paths: readonly string[]): Promise<void> {
-  for (const path of paths) await rm(path, { force: true });
 }
 
 /** A link is made whole or not at all, and never over an existing file. */

@@ -155,6 +155,7 @@ describe('a data folder', () => {
     expect(await readdir(folder)).toContain('lock');
     const journal = await journalOf();
     expect(journal.previousSessions).toEqual(['s-0']);
+    expect((await readdir(folder)).sort()).toEqual(['journal', 'lock']);
     await journal.close(true);
     expect(await readdir(folder)).toEqual(['journal']);
   });
