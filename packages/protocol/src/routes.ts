@@ -236,7 +236,10 @@ export const ROUTES = {
     path: '/api/v1/jobs/batch',
     summary: `Add up to ${LIMITS.batchJobs} jobs: all of them or none.`,
     roles: ['client', 'operator', 'admin'],
-    body: z.strictObject({ jobs: z.array(newJobSchema).max(LIMITS.batchJobs) }),
+    body: z.strictObject({
+      jobs: z.array(newJobSchema).max(LIMITS.batchJobs),
+      answer: z.enum(['all', 'existing']).optional().describe('existing: answer only the jobs that existed already'),
+    }),
     answer: z.object({ items: z.array(enqueuedSchema) }),
     status: 201,
   },

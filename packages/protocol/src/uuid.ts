@@ -8,15 +8,41 @@ const UUID_PATTERN = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{
 const RANDOM_POOL_BYTES = 8192;
 const RANDOM_BYTES_PER_ID = 8;
 const COUNTER_MAX = 0xfff;
+const DASH = 45;
 
-const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'));
+/** The character codes of the two digits of every byte. */
+const DIGITS = Uint8Array.from({ length: 512 }, (_, index) =>
+  (index >> 1)
+    .toString(16)
+    .padStart(2, '0')
+    .charCodeAt(index & 1),
+);
 
-/** Makes a generator. `now` gives milliseconds since 1970; time going back never repeats an id. */
+/**
+ * Makes a generator. `now` gives milliseconds since 1970; time going back never repeats an id.
+ *
+ * The id is written in one go from the codes of its characters: put together from pieces it took 0.6 to 1 µs
+ * instead of 0.15, and as a tree of strings it was a load for the garbage collector.
+ */
 export function createIdGenerator(now: () => number = Date.now): () => string {
   const pool = new Uint8Array(RANDOM_POOL_BYTES);
+  /** The codes of the characters before the counter: the time and the version. */
+  const t = new Uint8Array(15);
   let used = RANDOM_POOL_BYTES;
   let lastMs = 0;
   let counter = 0;
+
+  function setTime(ms: number): void {
+    lastMs = ms;
+    const time = ms.toString(16).padStart(12, '0');
+    const text = `${time.slice(0, 8)}-${time.slice(8)}-7`;
+    for (let index = 0; index < t.length; index++) t[index] = text.charCodeAt(index);
+  }
+
+  /** Codes of digits: `half` 0 is the first one of a byte, 1 the second. */
+  const digit = (byte: number, half: 0 | 1) => DIGITS[2 * byte + half] as number;
+  const random = (offset: number, half: 0 | 1) => digit(pool[used + offset] as number, half);
+  const time = (index: number) => t[index] as number;
 
   return () => {
     if (used + RANDOM_BYTES_PER_ID > RANDOM_POOL_BYTES) {
@@ -25,17 +51,22 @@ export function createIdGenerator(now: () => number = Date.now): () => string {
     }
     const ms = now();
     if (ms > lastMs) {
-      lastMs = ms;
+      setTime(ms);
       counter = (pool[used] as number) & 0x7f;
     } else if (++counter > COUNTER_MAX) {
-      lastMs += 1;
+      setTime(lastMs + 1);
       counter = 0;
     }
-    const time = lastMs.toString(16).padStart(12, '0');
-    const count = counter.toString(16).padStart(3, '0');
-    const byte = (offset: number) => HEX[pool[used + offset] as number] as string;
-    const variant = HEX[((pool[used] as number) & 0x3f) | 0x80] as string;
-    const id = `${time.slice(0, 8)}-${time.slice(8)}-7${count}-${variant}${byte(1)}-${byte(2)}${byte(3)}${byte(4)}${byte(5)}${byte(6)}${byte(7)}`;
+    const variant = ((pool[used] as number) & 0x3f) | 0x80;
+    // biome-ignore format: a column each for the parts of the id
+    const id = String.fromCharCode(
+      time(0), time(1), time(2), time(3), time(4), time(5), time(6), time(7),
+      time(8), time(9), time(10), time(11), time(12), time(13), time(14),
+      digit(counter >> 8, 1), digit(counter & 0xff, 0), digit(counter & 0xff, 1), DASH,
+      digit(variant, 0), digit(variant, 1), random(1, 0), random(1, 1), DASH,
+      random(2, 0), random(2, 1), random(3, 0), random(3, 1), random(4, 0), random(4, 1),
+      random(5, 0), random(5, 1), random(6, 0), random(6, 1), random(7, 0), random(7, 1),
+    );
     used += RANDOM_BYTES_PER_ID;
     return id;
   };

@@ -1,12 +1,15 @@
 /** What the HTTP API asks of the job engine; the composition root (server.ts) puts it together. */
-import type { Enqueued, JobState, NewJob, Pause } from '@drover/protocol';
+import type { JobState, NewJob, Pause } from '@drover/protocol';
 import type { PausedScope } from './dispatch/pauses.js';
 
 export type HealthCheck = { check: string; status: 'okay' | 'error'; message?: string };
 
 export type Engine = {
-  /** Durable when it resolves. Throws DroverError: overloaded, shutting_down, database_unavailable. */
-  enqueue(jobs: NewJob[]): Promise<Enqueued[]>;
+  /**
+   * Durable when it resolves; gives the places in the list of those that existed already. A job without an id is given
+   * one. Throws DroverError: overloaded, shutting_down, database_unavailable.
+   */
+  enqueue(jobs: NewJob[]): Promise<ReadonlySet<number>>;
   cancel(id: string): Promise<'cancelled' | 'requested' | 'not_found' | { wrongState: JobState }>;
   retry(id: string): Promise<'done' | 'not_found' | { wrongState: JobState }>;
   /** Resolves when the job has finished, the time is over or the signal aborts. */

@@ -13,19 +13,23 @@ const VERSION_POSITION = 14;
 const NO_TIME = '-infinity';
 
 /** The first 13 characters of a UUIDv7 of that moment; ids of one millisecond share them. */
-export function idPrefix(ms: number): string {
+function idPrefix(ms: number): string {
   const time = Math.max(0, Math.floor(ms)).toString(16).padStart(12, '0');
   return `${time.slice(0, 8)}-${time.slice(8)}`;
 }
 
-/** Whether a (lower-case) id is a UUIDv7 of a later moment than the prefix. */
-export function isLaterThan(id: string, prefix: string): boolean {
-  return id[VERSION_POSITION] === '7' && id.slice(0, prefix.length) > prefix;
+/** A text behind every UUIDv7 of that moment or an earlier one, and before every later one ("-" comes before "."). */
+export function afterIdsOf(ms: number): string {
+  return `${idPrefix(ms)}.`;
+}
+
+export function isVersion7(id: string): boolean {
+  return id[VERSION_POSITION] === '7';
 }
 
 /** The moment before which a job with this id cannot have finished, as PostgreSQL reads it. */
 export function earliestFinish(id: string): string {
-  if (id[VERSION_POSITION] !== '7') return NO_TIME;
+  if (!isVersion7(id)) return NO_TIME;
   const ms = Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16) - ID_AHEAD_LIMIT_MS - CLOCK_MARGIN_MS;
   return ms > 0 && ms < Date.UTC(9999, 0) ? new Date(ms).toISOString() : NO_TIME;
 }

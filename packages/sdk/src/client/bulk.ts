@@ -6,22 +6,33 @@
  * When a request fails, the call rejects and the requests before it have taken effect.
  */
 import { type Enqueued, LIMITS } from '@drover/protocol';
-import { type EncodedJob, type EnqueueOptions, encodeJob, type JobReference, jobText } from '../encode-job.js';
-import type { SendJobs } from './gatherer.js';
+import type { AnyJobDefinition } from '../define-job.js';
+import { type EnqueueOptions, encodeJob, type JobReference } from '../encode-job.js';
 import { JobHandle } from './job-handle.js';
+import { RequestBody } from './request-body.js';
 
-/** Characters of one request. A character takes up to three bytes in UTF-8. */
-const MAX_REQUEST_LENGTH = Math.floor(LIMITS.requestBytes / 3);
+/** Room for the end of the body. */
+const MAX_BODY_BYTES = LIMITS.requestBytes - 100;
 
 export type JobToAdd = { job: JobReference; payload?: unknown; options?: EnqueueOptions | undefined };
 
-type Chunk = { jobs: EncodedJob[]; texts: string[]; next: number };
+/** Sends the body of a batch of jobs. */
+export type SendBatch = (body: Buffer) => Promise<readonly Enqueued[]>;
 
-export async function enqueueInBulk(items: readonly JobToAdd[], send: SendJobs): Promise<JobHandle<unknown>[]> {
+type Chunk = {
+  ids: string[];
+  definitions: AnyJobDefinition[];
+  body: Buffer;
+  /** Ids that were made here are new, so only exceptions need an answer. */
+  areIdsOurs: boolean;
+  next: number;
+};
+
+export async function enqueueInBulk(items: readonly JobToAdd[], send: SendBatch): Promise<JobHandle<unknown>[]> {
   const handles: JobHandle<unknown>[] = [];
   let chunk = await encodeChunk(items, 0);
-  while (chunk.jobs.length > 0) {
-    const underWay = send(chunk.texts);
+  while (chunk.ids.length > 0) {
+    const underWay = send(chunk.body);
     // Observed at once: it may reject while the next chunk is still being encoded.
     const answered = underWay.then(
       (answers) => ({ answers }),
@@ -29,35 +40,51 @@ export async function enqueueInBulk(items: readonly JobToAdd[], send: SendJobs):
     );
     const [answer, next] = await Promise.all([answered, encodeChunk(items, chunk.next)]);
     if ('error' in answer) throw answer.error;
-    addHandles(handles, chunk.jobs, answer.answers);
+    addHandles(handles, chunk, answer.answers);
     chunk = next;
   }
   return handles;
 }
 
+/** The jobs are written straight into the body: kept as texts until it is sent, they made half of this the collector's work. */
 async function encodeChunk(items: readonly JobToAdd[], from: number): Promise<Chunk> {
-  const jobs: EncodedJob[] = [];
-  const texts: string[] = [];
-  let length = 0;
+  const ids: string[] = [];
+  const definitions: AnyJobDefinition[] = [];
+  const body = new RequestBody('{"jobs":[');
+  let areIdsOurs = true;
   let index = from;
-  for (; index < items.length && jobs.length < LIMITS.batchJobs; index++) {
-    const item = items[index] as JobToAdd;
-    const encoded = encodeJob(item.job, item.payload, item.options);
+  for (; index < items.length && ids.length < LIMITS.batchJobs; index++) {
+    const { job: reference, payload, options } = items[index] as JobToAdd;
+    const encoded = encodeJob(reference, payload, options);
     const job = encoded instanceof Promise ? await encoded : encoded;
-    const text = jobText(job);
-    if (jobs.length > 0 && length + text.length > MAX_REQUEST_LENGTH) break;
-    jobs.push(job);
-    texts.push(text);
-    length += text.length;
+    const end = body.length;
+    body.add(ids.length === 0 ? '{' : ',{');
+    body.add(job.head);
+    if (job.payload !== undefined) {
+      body.add(',"payload":');
+      body.add(job.payload);
+    }
+    body.add('}');
+    if (ids.length > 0 && body.length > MAX_BODY_BYTES) {
+      body.cutTo(end);
+      break;
+    }
+    ids.push(job.id);
+    definitions.push(job.definition);
+    if (options?.id !== undefined) areIdsOurs = false;
   }
-  return { jobs, texts, next: index };
+  body.add(areIdsOurs ? '],"answer":"existing"}' : ']}');
+  return { ids, definitions, body: body.toBuffer(), areIdsOurs, next: index };
 }
 
-function addHandles(handles: JobHandle<unknown>[], jobs: readonly EncodedJob[], answers: readonly Enqueued[]): void {
-  if (answers.length !== jobs.length) throw new Error(`sent ${jobs.length} jobs, the server named ${answers.length}`);
-  for (let index = 0; index < jobs.length; index++) {
-    const job = jobs[index] as EncodedJob;
-    const answer = answers[index] as Enqueued;
-    handles.push(new JobHandle(answer.id, answer.created, job.definition));
+function addHandles(handles: JobHandle<unknown>[], chunk: Chunk, answers: readonly Enqueued[]): void {
+  const { ids, definitions, areIdsOurs } = chunk;
+  if (!areIdsOurs && answers.length !== ids.length) {
+    throw new Error(`sent ${ids.length} jobs, the server named ${answers.length}`);
   }
+  const existed = new Set(areIdsOurs ? answers.map(({ id }) => id) : []);
+  ids.forEach((id, index) => {
+    const created = areIdsOurs ? !existed.has(id) : (answers[index] as Enqueued).created;
+    handles.push(new JobHandle(id, created, definitions[index] as AnyJobDefinition));
+  });
 }

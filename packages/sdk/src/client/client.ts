@@ -24,6 +24,7 @@ import { durationOption, integerOption, MAX_TIMER_MS, refuse, refuseUnknownOptio
 import { givenToken, serverUrls } from '../server-urls.js';
 import { enqueueInBulk, type JobToAdd } from './bulk.js';
 import { Gatherer } from './gatherer.js';
+import type { RequestText } from './http-transport.js';
 import { JobHandle } from './job-handle.js';
 import { Requester } from './requester.js';
 import { Schedules } from './schedules.js';
@@ -115,7 +116,7 @@ export class Client {
     payloads: readonly unknown[] = [],
   ): Promise<JobHandle[]> {
     const items = isList(first) ? first : payloads.map((payload) => ({ job: first, payload }));
-    return await enqueueInBulk(items, (jobs) => this.#sendJobs(jobs));
+    return await enqueueInBulk(items, (body) => this.#sendBatch(body));
   }
 
   /** One job with its attempts. */
@@ -216,11 +217,14 @@ export class Client {
 
   async #sendJobs(jobs: readonly string[]): Promise<readonly Enqueued[]> {
     if (jobs.length === 1) return [(await this.#post('enqueueJob', jobs[0] as string)) as Enqueued];
-    const answer = await this.#post('enqueueJobs', `{"jobs":[${jobs.join(',')}]}`);
-    return (answer as RouteAnswer<'enqueueJobs'>).items;
+    return this.#sendBatch(`{"jobs":[${jobs.join(',')}]}`);
   }
 
-  #post(route: CalledRoute, body: string): Promise<unknown> {
+  async #sendBatch(body: RequestText): Promise<readonly Enqueued[]> {
+    return ((await this.#post('enqueueJobs', body)) as RouteAnswer<'enqueueJobs'>).items;
+  }
+
+  #post(route: CalledRoute, body: RequestText): Promise<unknown> {
     const { method, path } = ROUTES[route];
     return this.#requester.request({ method, path, body, call: route });
   }

@@ -11,10 +11,13 @@ import { TimeoutError } from '../errors.js';
 const MAX_SOCKETS = 64;
 const MAX_WAITING_SOCKETS = 256;
 
+/** A text as such, or as its bytes in UTF-8. */
+export type RequestText = string | Buffer;
+
 export type HttpRequest = {
   method: string;
   path: string;
-  body?: string | undefined;
+  body?: RequestText | undefined;
   timeoutMs: number;
   /** The answer is expected to take long. */
   waits?: boolean | undefined;

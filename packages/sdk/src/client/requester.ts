@@ -8,7 +8,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type CalledRoute, DroverError, type ErrorCode } from '@drover/protocol';
 import { ConnectionError } from '../errors.js';
-import { type HttpAnswer, type ServerAddress, serverAddress } from './http-transport.js';
+import { type HttpAnswer, type RequestText, type ServerAddress, serverAddress } from './http-transport.js';
 import { serverError } from './server-error.js';
 import { Transport, type TransportRequest } from './transport.js';
 
@@ -22,7 +22,7 @@ const SHOWN_BODY_LENGTH = 200;
 export type ApiRequest = {
   method: string;
   path: string;
-  body?: string | undefined;
+  body?: RequestText | undefined;
   /** How long the server may wait before it answers. */
   waitMs?: number | undefined;
   /** Which route it is, if a call stream can carry it. */

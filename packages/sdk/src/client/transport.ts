@@ -10,7 +10,7 @@ import { type HttpAnswer, type HttpRequest, HttpTransport, type ServerAddress } 
 /** `call`: the request is one that a call stream can carry. */
 export type TransportRequest = HttpRequest & { call?: CalledRoute | undefined };
 
-/** Characters of a body for which the stream is worth it: masking a long one costs more than HTTP. */
+/** Length of a body for which the stream is worth it: masking a long one costs more than HTTP. */
 const MAX_CALL_LENGTH = 64 * 1024;
 const REQUESTS_BEFORE_STREAM = 2;
 /** Before another stream is tried: after one that stood, and after one that could not be had. */
@@ -33,7 +33,7 @@ export class Transport {
   send(server: ServerAddress, request: TransportRequest): Promise<HttpAnswer> {
     if (request.call && request.body !== undefined && request.body.length <= MAX_CALL_LENGTH) {
       const stream = this.#streamTo(server);
-      if (stream?.isFree) return stream.call(request.call, request.body, request.timeoutMs);
+      if (stream?.isFree) return stream.call(request.call, request.body.toString(), request.timeoutMs);
     }
     return this.#http.send(server, request);
   }

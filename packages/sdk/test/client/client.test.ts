@@ -1,4 +1,4 @@
-import { LIMITS } from '@drover/protocol';
+import { LIMITS, newId } from '@drover/protocol';
 import { afterEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import {
@@ -126,9 +126,41 @@ describe('enqueueMany', () => {
     const server = await peer(acceptJobs);
     const payloads = Array.from({ length: LIMITS.batchJobs + 1 }, (_, n) => n);
     const handles = await clientOf({ url: server.url }).enqueueMany('bare', payloads);
-    expect(server.asked.map(({ path }) => path)).toEqual(['/api/v1/jobs/batch', '/api/v1/jobs']);
+    expect(server.asked.map(({ path }) => path)).toEqual(['/api/v1/jobs/batch', '/api/v1/jobs/batch']);
     expect(handles).toHaveLength(payloads.length);
-    expect(server.asked[1]?.body).toMatchObject({ id: handles.at(-1)?.id, payload: LIMITS.batchJobs });
+    expect(server.asked[1]?.body).toMatchObject({ jobs: [{ id: handles.at(-1)?.id, payload: LIMITS.batchJobs }] });
+  });
+
+  it('splits before a request is too large, whatever its characters take', async () => {
+    const bytes: number[] = [];
+    const server = await peer((asked) => {
+      bytes.push(Buffer.byteLength(JSON.stringify(asked.body)));
+      return acceptJobs(asked);
+    });
+    const payloads = Array.from({ length: 5 }, (_, n) => `${n}${'€'.repeat(Math.floor(LIMITS.requestBytes / 9))}`);
+    const handles = await clientOf({ url: server.url }).enqueueMany('bare', payloads);
+    expect(handles).toHaveLength(payloads.length);
+    expect(bytes).toHaveLength(3);
+    expect(Math.max(...bytes)).toBeLessThanOrEqual(LIMITS.requestBytes);
+    const sent = server.asked.flatMap(({ body }) => (body as { jobs: { payload: string }[] }).jobs);
+    expect(sent.map(({ payload }) => payload)).toEqual(payloads);
+  });
+
+  it('asks only for the jobs that existed, unless ids were given', async () => {
+    const known = newId();
+    const server = await peer((asked) => {
+      const { jobs, answer } = asked.body as { jobs: { id: string }[]; answer?: string };
+      const items = jobs.map(({ id }, place) => ({ id, created: place !== 1 }));
+      return { status: 201, body: { items: answer === 'existing' ? items.filter(({ created }) => !created) : items } };
+    });
+    const client = clientOf({ url: server.url });
+    const ours = await client.enqueueMany('bare', [1, 2, 3]);
+    const given = await client.enqueueMany(
+      [1, 2, 3].map((payload) => ({ job: 'bare', payload, options: { id: known } })),
+    );
+    expect(server.asked.map(({ body }) => (body as { answer?: string }).answer)).toEqual(['existing', undefined]);
+    expect(ours.map(({ created }) => created)).toEqual([true, false, true]);
+    expect(given.map(({ created }) => created)).toEqual([true, false, true]);
   });
 
   it('takes jobs of different types with options of their own', async () => {

@@ -1,5 +1,5 @@
 /** The routes under /jobs. */
-import { DroverError, isFinished, type JobState, LIMITS, statesBefore } from '@drover/protocol';
+import { DroverError, isFinished, type JobState, LIMITS, type NewJob, statesBefore } from '@drover/protocol';
 import type { ServerConfig } from '../config/server-config.js';
 import type { Runner } from '../db/database.js';
 import type { Engine } from '../engine.js';
@@ -21,14 +21,17 @@ export function jobHandlers({ engine, db, config }: JobsDeps): JobRoutes {
   return {
     async enqueueJob({ body }) {
       checkNewJobs([body], limits(), false);
-      const [added] = await engine.enqueue([body]);
-      if (!added) throw new Error('the engine gave no answer for the job');
-      return added;
+      const existed = await engine.enqueue([body]);
+      return { id: idOf(body), created: existed.size === 0 };
     },
 
-    async enqueueJobs({ body }) {
-      checkNewJobs(body.jobs, limits(), true);
-      return { items: await engine.enqueue(body.jobs) };
+    async enqueueJobs({ body: { jobs, answer } }) {
+      checkNewJobs(jobs, limits(), true);
+      const existed = await engine.enqueue(jobs);
+      if (answer === 'existing') {
+        return { items: [...existed].map((place) => ({ id: idOf(jobs[place] as NewJob), created: false })) };
+      }
+      return { items: jobs.map((job, place) => ({ id: idOf(job), created: !existed.has(place) })) };
     },
 
     listJobs: ({ query }) => listJobs(db, query),
@@ -67,6 +70,12 @@ export function jobHandlers({ engine, db, config }: JobsDeps): JobRoutes {
       return { id, state, finished: isFinished(state), result: result ?? null, error: error ?? null };
     },
   };
+}
+
+/** The engine has given one to each. */
+function idOf({ id }: NewJob): string {
+  if (id === undefined) throw new Error('the engine gave the job no id');
+  return id;
 }
 
 function found<Value>(value: Value | undefined, id: string): Value {

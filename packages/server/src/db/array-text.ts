@@ -8,9 +8,17 @@ export function plainArray(values: readonly (string | number | undefined)[]): st
   return `{${values.map((value) => value ?? 'NULL').join(',')}}`;
 }
 
-/** Of names, which hold nothing that needs an escape. */
+/** Of names, which hold nothing that needs an escape. Mostly it is one name again and again. */
 export function nameArray(names: readonly (string | undefined)[]): string {
-  return `{${names.map((name) => (name === undefined ? 'NULL' : `"${name}"`)).join(',')}}`;
+  const [first] = names;
+  if (names.length > 1 && names.every((name) => name === first)) {
+    return `{${`${quotedName(first)},`.repeat(names.length - 1)}${quotedName(first)}}`;
+  }
+  return `{${names.map(quotedName).join(',')}}`;
+}
+
+function quotedName(name: string | undefined): string {
+  return name === undefined ? 'NULL' : `"${name}"`;
 }
 
 /** Of any texts. */

@@ -5,20 +5,21 @@
  * What always holds: an answer "added" follows the commit; what is refused (429, 503) is refused before
  * anything is sent; a request is never split over two commits.
  */
-import { DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE, DroverError, type Enqueued, type NewJob, newId } from '@drover/protocol';
+import { DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE, DroverError, type NewJob, newId } from '@drover/protocol';
 import type { Logger } from 'pino';
 import type { Runner } from '../db/database.js';
 import { DatabaseError, isPassing } from '../db/database-error.js';
 import { failpoint } from '../failpoint.js';
 import { createGatherer } from '../gather.js';
 import { assignmentText } from '../lifecycle/assignment-text.js';
-import { insertJobs, type JobToInsert } from '../lifecycle/enqueue.js';
+import { insertJobs, type JobToInsert, type RowToInsert } from '../lifecycle/enqueue.js';
 import type { Metrics } from '../metrics.js';
 import type { Dispatcher } from './dispatcher.js';
 import type { Session } from './session.js';
 
 export type Intake = {
-  enqueue(jobs: NewJob[]): Promise<Enqueued[]>;
+  /** See Engine. */
+  enqueue(jobs: NewJob[]): Promise<ReadonlySet<number>>;
   /** Jobs that wait to be written. */
   readonly pending: number;
   /** Refuses what comes from now on and resolves when the rest is done. */
@@ -42,11 +43,13 @@ const STATEMENTS_AT_ONCE = 2;
 const TRIES = 4;
 const FIRST_PAUSE_MS = 50;
 
-/** What became of one request: an error of its own must not be an error of the others. */
-type Answer = Enqueued[] | Error;
+/** What became of one request: which of its jobs existed, or an error of its own, which must not be one of the others. */
+type Answer = ReadonlySet<number> | Error;
 
-/** A job with its place, if it was given one, and its payload as text: written once, used twice. */
-type Prepared = { job: JobToInsert; payloadText: string; session: Session | undefined };
+const NONE: ReadonlySet<number> = new Set();
+
+/** A job with its place, if it was given one. */
+type Prepared = RowToInsert & { session: Session | undefined };
 
 export function createIntake(deps: IntakeDeps): Intake {
   const { db, dispatcher, logger } = deps;
@@ -60,8 +63,10 @@ export function createIntake(deps: IntakeDeps): Intake {
   });
 
   async function insertRequests(requests: JobToInsert[][]): Promise<Answer[]> {
-    const prepared = prepare(uniqueById(requests.length === 1 ? (requests[0] as JobToInsert[]) : requests.flat()));
-    let duplicates: Set<string>;
+    const jobs = requests.length === 1 ? (requests[0] as JobToInsert[]) : requests.flat();
+    const unique = uniqueById(jobs);
+    const prepared = prepare(unique);
+    let duplicates: ReadonlySet<string>;
     try {
       duplicates = await insertSurely(prepared);
     } catch (error) {
@@ -72,15 +77,8 @@ export function createIntake(deps: IntakeDeps): Intake {
     }
     deps.metrics.enqueued.inc(prepared.length - duplicates.size);
     deliver(prepared, duplicates);
-    // an id that comes twice is one job, which the first of the two has made
-    const answered = duplicates;
-    return requests.map((jobs) =>
-      jobs.map(({ id }) => {
-        const created = !answered.has(id);
-        answered.add(id);
-        return { id, created };
-      }),
-    );
+    if (duplicates.size === 0 && unique.length === jobs.length) return requests.map(() => NONE);
+    return existedIn(requests, duplicates);
   }
 
   async function oneByOne(requests: JobToInsert[][]): Promise<Answer[]> {
@@ -94,20 +92,25 @@ export function createIntake(deps: IntakeDeps): Intake {
   function prepare(jobs: JobToInsert[]): Prepared[] {
     const full = new Set<string>();
     return jobs.map((job) => {
-      const payloadText = JSON.stringify(job.payload ?? null);
-      const queue = job.queue ?? DEFAULT_QUEUE;
-      const lane = `${queue} ${job.type}`;
-      if (job.delay || job.runAt || job.expiresAt || full.has(lane)) return { job, payloadText, session: undefined };
-      const session = dispatcher.reserve(queue, job.type);
-      if (session) session.arriving.add(job.id);
-      else full.add(lane);
-      return { job, payloadText, session };
+      const session = reservePlace(job, full);
+      // the text is written once and used by the insert and by the assignment
+      return { job, payloadText: JSON.stringify(job.payload ?? null), sessionId: session?.id, session };
     });
   }
 
+  function reservePlace(job: JobToInsert, full: Set<string>): Session | undefined {
+    if (job.delay || job.runAt || job.expiresAt || dispatcher.sessions.size === 0) return undefined;
+    const queue = job.queue ?? DEFAULT_QUEUE;
+    const lane = `${queue} ${job.type}`;
+    if (full.has(lane)) return undefined;
+    const session = dispatcher.reserve(queue, job.type);
+    if (session) session.arriving.add(job.id);
+    else full.add(lane);
+    return session;
+  }
+
   /** Repeats the insert while the database is only passingly away: the ids make that the same jobs. */
-  async function insertSurely(prepared: Prepared[]): Promise<Set<string>> {
-    const rows = prepared.map(({ job, payloadText, session }) => ({ job, payloadText, sessionId: session?.id }));
+  async function insertSurely(rows: readonly RowToInsert[]): Promise<ReadonlySet<string>> {
     for (let tried = 1, pauseMs = FIRST_PAUSE_MS; ; tried++, pauseMs *= 3) {
       try {
         failpoint('insert.before');
@@ -122,7 +125,7 @@ export function createIntake(deps: IntakeDeps): Intake {
     }
   }
 
-  function deliver(prepared: Prepared[], duplicates: Set<string>): void {
+  function deliver(prepared: Prepared[], duplicates: ReadonlySet<string>): void {
     const granted = new Map<Session, { id: string; fence: number; assignment: string }[]>();
     let waiting = 0;
     for (const { job, payloadText, session } of prepared) {
@@ -168,8 +171,9 @@ export function createIntake(deps: IntakeDeps): Intake {
           `${gatherer.pending} jobs are waiting to be written, the limit is ${deps.maxPending}`,
         );
       }
-      if (jobs.length === 0) return [];
-      const answer = await gatherer.add(jobs.map((job) => (job.id ? (job as JobToInsert) : { ...job, id: newId() })));
+      if (jobs.length === 0) return NONE;
+      for (const job of jobs) job.id ??= newId();
+      const answer = await gatherer.add(jobs as JobToInsert[]);
       if (answer instanceof Error) throw answer;
       return answer;
     },
@@ -185,9 +189,31 @@ export function createIntake(deps: IntakeDeps): Intake {
 
 /** Twice the same id in one statement would be two grants of one job. */
 function uniqueById(jobs: JobToInsert[]): JobToInsert[] {
+  if (isIncreasing(jobs)) return jobs;
   const byId = new Map<string, JobToInsert>();
   for (const job of jobs) if (!byId.has(job.id)) byId.set(job.id, job);
   return byId.size === jobs.length ? jobs : [...byId.values()];
+}
+
+/** As the ids of one client do, which saves the map. */
+function isIncreasing(jobs: JobToInsert[]): boolean {
+  for (let index = 1; index < jobs.length; index++) {
+    if ((jobs[index - 1] as JobToInsert).id >= (jobs[index] as JobToInsert).id) return false;
+  }
+  return true;
+}
+
+/** Of each request, the places of the jobs that existed. An id that comes twice is one job, which the first has made. */
+function existedIn(requests: JobToInsert[][], duplicates: ReadonlySet<string>): ReadonlySet<number>[] {
+  const known = new Set(duplicates);
+  return requests.map((jobs) => {
+    const existed = new Set<number>();
+    jobs.forEach(({ id }, place) => {
+      if (known.has(id)) existed.add(place);
+      known.add(id);
+    });
+    return existed;
+  });
 }
 
 /** The assignment of a job that was granted with its insert: first attempt, first fence. */

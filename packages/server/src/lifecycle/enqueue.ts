@@ -8,7 +8,7 @@ import { nameArray, plainArray, textArray } from '../db/array-text.js';
 import type { Runner } from '../db/database.js';
 import type { DatabaseError } from '../db/database-error.js';
 import { sql } from '../db/statement.js';
-import { idPrefix, isLaterThan } from '../id-time.js';
+import { afterIdsOf, isVersion7 } from '../id-time.js';
 
 /** A job on its way into the database. */
 export type JobToInsert = NewJob & { id: string; parentId?: string };
@@ -30,8 +30,9 @@ export async function insertJobs(
   db: Runner,
   rows: readonly RowToInsert[],
   { isRepeated = false } = {},
-): Promise<Set<string>> {
+): Promise<ReadonlySet<string>> {
   const ids = rows.map(({ job }) => job.id);
+  const oldest = oldestOf(ids);
   const columns = [
     plainArray(ids),
     nameArray(rows.map(({ job }) => job.type)),
@@ -39,10 +40,12 @@ export async function insertJobs(
     // PostgreSQL keeps each element as it was written, \u0000 included
     `[${rows.map(({ payloadText }) => payloadText).join(',')}]`,
     rows.some(({ sessionId }) => sessionId) ? plainArray(rows.map(({ sessionId }) => sessionId)) : null,
-    optionsColumn(rows),
-    historyFrom(ids),
+    // null if no job has options, which is the usual case
+    rows.some(({ job }) => hasOptions(job)) ? textArray(rows.map(({ job }) => optionsText(job))) : null,
+    historyFrom(oldest),
   ];
-  if (isRepeated || !areNew(ids)) return insertColumns(db, [...columns, false]);
+  const areNew = oldest !== undefined && oldest > afterIdsOf(Date.now() - NEW_WITHIN_MS);
+  if (isRepeated || !areNew) return insertColumns(db, [...columns, false]);
   try {
     return await insertColumns(db, [...columns, true]);
   } catch (error) {
@@ -51,20 +54,27 @@ export async function insertJobs(
   }
 }
 
-async function insertColumns(db: Runner, columns: unknown[]): Promise<Set<string>> {
+const NONE: ReadonlySet<string> = new Set();
+
+async function insertColumns(db: Runner, columns: unknown[]): Promise<ReadonlySet<string>> {
   const [answer] = await db.run<{ duplicates: string[] | null }>(insert, columns);
-  return new Set(answer?.duplicates ?? []);
+  return answer?.duplicates ? new Set(answer.duplicates) : NONE;
 }
 
-/** Null if no job has options, which is the usual case. */
-function optionsColumn(rows: readonly RowToInsert[]): string | null {
-  const options = rows.map(({ job }) => optionsOf(job));
-  if (options.every((option) => option === undefined)) return null;
-  return textArray(options.map((option) => option && JSON.stringify(option)));
+/** What a job without options has, which on the hot path is most of them. */
+const PLAIN_FIELDS = new Set(['id', 'type', 'queue', 'payload']);
+
+function hasOptions(job: JobToInsert): boolean {
+  for (const field in job) if (!PLAIN_FIELDS.has(field)) return true;
+  return false;
 }
 
-function optionsOf(job: JobToInsert): object | undefined {
-  const options = {
+function optionsText(job: JobToInsert): string | undefined {
+  return hasOptions(job) ? JSON.stringify(optionsOf(job)) : undefined;
+}
+
+function optionsOf(job: JobToInsert): object {
+  return {
     parent_id: job.parentId,
     priority: job.priority,
     max_attempts: job.maxAttempts,
@@ -77,7 +87,6 @@ function optionsOf(job: JobToInsert): object | undefined {
     tags: job.tags?.length ? job.tags : undefined,
     hold_if_lost: job.onLost === 'hold' || undefined,
   };
-  return Object.values(options).some((value) => value !== undefined) ? options : undefined;
 }
 
 /** One job as JSON text, for what adds jobs inside another statement. */
@@ -91,21 +100,21 @@ export function toRow(job: JobToInsert, payloadText: string): string {
   });
 }
 
-function areNew(ids: readonly string[]): boolean {
-  const limit = idPrefix(Date.now() - NEW_WITHIN_MS);
-  return ids.every((id) => isLaterThan(id, limit));
+/** The UUIDv7 of the earliest moment; undefined if one of the ids is of another kind, which tells no time. */
+export function oldestOf(ids: readonly string[]): string | undefined {
+  let oldest = ids[0];
+  for (const id of ids) {
+    if (!isVersion7(id)) return undefined;
+    if (id < (oldest as string)) oldest = id;
+  }
+  return oldest;
 }
 
 /**
- * The earliest moment at which a job with one of these ids can have finished: the time in the oldest
- * UUIDv7, less what clocks may differ. An id of another kind tells no time, so all of the history counts.
+ * The earliest moment at which a job with this id, or a younger one, can have finished: the time in it, less what
+ * clocks may differ. Without one, all of the history counts.
  */
-export function historyFrom(ids: readonly string[]): string {
-  let oldest: string | undefined;
-  for (const id of ids) {
-    if (id[14] !== '7') return '-infinity';
-    if (oldest === undefined || id < oldest) oldest = id;
-  }
+export function historyFrom(oldest: string | undefined): string {
   if (oldest === undefined) return '-infinity';
   const ms = Number.parseInt(oldest.slice(0, 8) + oldest.slice(9, 13), 16);
   return new Date(Math.max(0, ms - CLOCK_MARGIN_MS)).toISOString();

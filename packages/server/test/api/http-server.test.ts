@@ -16,7 +16,10 @@ let http: HttpServer;
 let address: string;
 
 beforeEach(async () => {
-  enqueue = async (jobs) => jobs.map(() => ({ id: newId(), created: true }));
+  enqueue = async (jobs) => {
+    for (const job of jobs) job.id ??= newId();
+    return new Set();
+  };
   run = async () => [];
   logged = [];
   const runner: Runner = { run: (statement, values) => run(statement, values), runRaw: async () => [] };
@@ -111,10 +114,11 @@ test('who is slow to ask cannot hold a connection', () => {
 test('a stop lets a request end, tells the client to leave, and refuses the next one', async () => {
   let go: () => void = () => {};
   const started = new Promise<void>((resolve) => {
-    enqueue = () => {
+    enqueue = ([job]) => {
       resolve();
       return new Promise((done) => {
-        go = () => done([{ id: newId(), created: true }]);
+        if (job) job.id = newId();
+        go = () => done(new Set());
       });
     };
   });

@@ -90,6 +90,19 @@ describe('adding', () => {
     expect(items.slice(0, 2).map(({ id }) => id)).toEqual([jobs[0]?.id, known]);
   });
 
+  test('a batch can be answered by what existed alone', async () => {
+    const known = await add();
+    const fresh = newId();
+    const jobs = [{ type: 'a', id: fresh }, { type: 'a', id: known }, { type: 'a' }, { type: 'a', id: fresh }];
+    const answer = await post(`${JOBS}/batch`, { jobs, answer: 'existing' });
+    expect(answer.status).toBe(201);
+    expect(answer.body).toEqual({ items: [known, fresh].map((id) => ({ id, created: false })) });
+    expect((await post(`${JOBS}/batch`, { jobs: [{ type: 'a' }], answer: 'existing' })).body).toEqual({ items: [] });
+    expect((await post(`${JOBS}/batch`, { jobs: [], answer: 'none' })).body).toMatchObject({
+      error: { code: 'invalid_request', message: expect.stringContaining('answer') },
+    });
+  });
+
   test('an empty batch is fine', async () => {
     expect((await post(`${JOBS}/batch`, { jobs: [] })).body).toEqual({ items: [] });
   });
