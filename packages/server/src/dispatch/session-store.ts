@@ -21,6 +21,7 @@ returning paused`;
 /**
  * A process that died is followed by one with the same journal: what the journal names goes over to it. The
  * host must be the same, so a worker cannot take what was never in its folder by naming a stranger's session.
+ * `inherited` is of this grant alone: every verb by which the job leaves it unfinished takes the mark away.
  */
 const inherit = sql('session_inherit')`
 with previous as (

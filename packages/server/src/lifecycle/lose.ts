@@ -29,7 +29,7 @@ const WITH_LOST_ATTEMPT = `drover.add_attempt(j.attempts, j.attempt, 'lost', j.s
 const loseJobs = (condition: string, serverId: '$2' | '$3') => `
 returned as (
   update drover.job j
-  set state = 'ready', session_id = null, started_at = null, lost_attempts = lost_attempts + 1,
+  set state = 'ready', session_id = null, started_at = null, inherited = false, lost_attempts = lost_attempts + 1,
     attempts = ${WITH_LOST_ATTEMPT}
   from lost
   where ${condition} and not j.hold_if_lost and j.lost_attempts + 1 < ${LOST_LIMIT}
