@@ -54,6 +54,7 @@ export class JournalState {
     held.finished = finished;
     // Its end says that it was started; and it may keep a whole assignment in memory.
     held.started = undefined;
+    this.#dropOlderOutcome(finished.id);
     return finishedLine(finished);
   }
 
@@ -81,6 +82,7 @@ export class JournalState {
     return started;
   }
 
+  /** At most one of each job. */
   undelivered(): Undelivered[] {
     const finished: Undelivered[] = [];
     for (const held of this.#all()) if (held.finished !== undefined) finished.push(held.finished);
@@ -139,6 +141,13 @@ export class JournalState {
     const held: Held = { fence, started: undefined, finished: undefined, other: this.#held.get(id) };
     this.#held.set(id, held);
     return held;
+  }
+
+  /** A newer grant proves that a server has taken the older outcome, or that it would change nothing. */
+  #dropOlderOutcome(id: string): void {
+    const first = this.#held.get(id);
+    if (first?.finished === undefined || first.other?.finished === undefined) return;
+    this.acknowledged({ id, fence: Math.min(first.fence, first.other.fence) });
   }
 
   *#all(): Generator<Held> {

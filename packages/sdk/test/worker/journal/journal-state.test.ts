@@ -41,3 +41,18 @@ it('is the same whether it was lived, read line by line, or read from its summar
     }),
   );
 });
+
+it('keeps the outcome of the newest grant alone', () => {
+  const outcome = (fence: number, kind: string) => ({ id: 'a', fence, text: JSON.stringify({ id: 'a', fence, kind }) });
+  const newest = outcome(2, 'lost');
+  for (const order of [
+    [outcome(1, 'released'), newest],
+    [newest, outcome(1, 'released')],
+  ]) {
+    const state = new JournalState();
+    state.started({ id: 'a', fence: 1, type: 't', onLost: 'hold' });
+    state.started({ id: 'a', fence: 2, type: 't', onLost: 'hold' });
+    for (const each of order) state.finished(each);
+    expect(state.undelivered()).toEqual([newest]);
+  }
+});

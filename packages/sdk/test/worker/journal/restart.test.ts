@@ -89,6 +89,24 @@ describe('a worker that is started again with its data folder', () => {
     expect(third).not.toHaveProperty('previousSessions');
   });
 
+  it('tells of the last grant of a job that it was given again, not of one that it had handed back before', async () => {
+    const first = processWith();
+    const connection = await peer.connection();
+    await connection.welcome();
+    // The older outcome is never acknowledged: the answer was lost, and then the process.
+    const held = assignment('echo', 1, { onLost: 'hold' });
+    connection.assign(held);
+    await connection.takeOutcomes(1);
+    connection.assign({ ...held, type: 'ignore', fence: 2 });
+    await first.says(`started ignore ${held.id}`);
+    await first.kill();
+
+    processWith();
+    const second = await peer.connection();
+    expect((await second.welcome()).holds).toEqual([{ id: held.id, fence: 2 }]);
+    expect(await second.takeOutcomes(1)).toEqual([{ id: held.id, fence: 2, kind: 'lost' }]);
+  });
+
   it('has nothing to tell after a proper stop', async () => {
     const first = processWith();
     const connection = await peer.connection();
