@@ -3,7 +3,7 @@
  * acknowledged. Each change is made here and gives the line that says it; reading the lines again gives the
  * same state.
  */
-import type { Grant, Outcome } from '@drover/protocol';
+import { type Grant, LIMITS, type Outcome } from '@drover/protocol';
 
 /** About what a started job takes in the file. */
 const STARTED_BYTES = 128;
@@ -20,7 +20,11 @@ type Held = {
 };
 
 export class JournalState {
-  /** Those whose jobs no server has given to a later one yet; the latest last. */
+  /**
+   * Those whose jobs no server has given to a later one yet; the latest last. The first is the last that a server has
+   * taken in, and what the journal knows of is that one's. Later ones can at most have been granted what they never
+   * heard of, so of too many it is one of these that goes.
+   */
   sessions: string[] = [];
   clusterId: string | undefined;
   /** By job id. */
@@ -30,6 +34,7 @@ export class JournalState {
 
   session(id: string): string {
     this.sessions.push(id);
+    if (this.sessions.length > LIMITS.previousSessions + 1) this.sessions.splice(1, 1);
     return line(['session', id]);
   }
 

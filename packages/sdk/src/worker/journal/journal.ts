@@ -17,7 +17,7 @@
 import { randomUUID } from 'node:crypto';
 import { type FileHandle, mkdir, open, readFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
-import { DroverError, type Grant, LIMITS } from '@drover/protocol';
+import { DroverError, type Grant } from '@drover/protocol';
 import type { Logger } from '../../logger.js';
 import { type FolderLock, lockFolder } from './folder-lock.js';
 import { JournalState, type Started, type Undelivered } from './journal-state.js';
@@ -89,7 +89,7 @@ export class Journal {
 
   /** Sessions that had this folder before, whose jobs no server has given to this one yet. */
   get previousSessions(): string[] {
-    return this.#state.sessions.slice(0, -1).slice(-LIMITS.previousSessions);
+    return this.#state.sessions.slice(0, -1);
   }
 
   /** The cluster that its jobs are of, if a server has ever taken the worker in. */

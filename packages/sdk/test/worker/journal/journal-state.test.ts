@@ -1,4 +1,4 @@
-import type { Grant } from '@drover/protocol';
+import { type Grant, LIMITS } from '@drover/protocol';
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { JournalState } from '../../../src/worker/journal/journal-state.js';
@@ -55,4 +55,16 @@ it('keeps the outcome of the newest grant alone', () => {
     for (const each of order) state.finished(each);
     expect(state.undelivered()).toEqual([newest]);
   }
+});
+
+it('names the session that its jobs are of, however often the process was started since without a server', () => {
+  const state = new JournalState();
+  let lines = state.session('with jobs') + state.adopted('cluster');
+  for (let n = 0; n < 3 * LIMITS.previousSessions; n++) lines += state.session(`in vain ${n}`);
+  expect(state.sessions).toHaveLength(LIMITS.previousSessions + 1);
+  expect(state.sessions[0]).toBe('with jobs');
+  expect(state.sessions.at(-1)).toBe(`in vain ${3 * LIMITS.previousSessions - 1}`);
+  const read = new JournalState();
+  read.read(lines);
+  expect(read.sessions).toEqual(state.sessions);
 });
