@@ -95,9 +95,9 @@ export class Worker {
   constructor(options: ReadyWorkerOptions) {
     this.#options = options;
     this.#logger = options.logger;
-    const { urls, token, identity } = options;
+    const { urls, token } = options;
     this.#link = new Link(
-      { urls, access: { path: STREAM_PATH, token }, identity },
+      { urls, access: { path: STREAM_PATH, token } },
       {
         window: () => this.#window.open(this.#load()),
         holds: () => [...this.#slots.grants(), ...this.#reporter.grants()],
@@ -187,7 +187,9 @@ export class Worker {
       const clusterId = this.#journal?.clusterId;
       const isolatedProcesses = this.#runner.isolated?.processTable;
       const selfDestruct = this.#selfDestructs;
-      const start = { clusterId, selfDestruct, previousSessions, isolatedProcesses };
+      const isJournalIncomplete = this.#journal?.isIncomplete === true ? true : undefined;
+      const identity = { ...this.#options.identity, isJournalIncomplete };
+      const start = { identity, clusterId, selfDestruct, previousSessions, isolatedProcesses };
       if (this.#stopping === undefined) this.#link.start(start);
       await registered;
     } catch (error) {

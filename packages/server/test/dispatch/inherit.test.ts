@@ -44,6 +44,14 @@ test('a job to be held that the journal does not name was never started, and use
   expect(await bench.row(job.id)).toMatchObject({ state: 'ready', attempt: 0, lost_attempts: 0 });
 });
 
+test('but if the journal could not be read whole, it may have been started, and is held', async () => {
+  const before = newId();
+  await open({ sessionId: before });
+  const job = await heldBy(before, 'hold');
+  await open({ previousSessions: [before], isJournalIncomplete: true });
+  expect(await bench.row(job.id)).toMatchObject({ state: 'unknown', attempt: 1, lost_attempts: 1 });
+});
+
 test('any other may have been started, and counts as lost, so that a job that kills its process comes to its limit', async () => {
   const before = newId();
   await open({ sessionId: before });

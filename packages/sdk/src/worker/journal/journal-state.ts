@@ -27,6 +27,8 @@ export class JournalState {
    */
   sessions: string[] = [];
   clusterId: string | undefined;
+  /** Of what those sessions started, some may be missing here: a part of an earlier file could not be read. */
+  isIncomplete = false;
   /** By job id. */
   readonly #held = new Map<string, Held>();
   /** About the size of a file that says no more than this state. */
@@ -42,7 +44,13 @@ export class JournalState {
   adopted(clusterId: string): string {
     this.sessions = this.sessions.slice(-1);
     this.clusterId = clusterId;
+    this.isIncomplete = false;
     return line(['adopted', clusterId]);
+  }
+
+  incomplete(): string {
+    this.isIncomplete = true;
+    return line(['incomplete']);
   }
 
   started(started: Started): string {
@@ -99,6 +107,7 @@ export class JournalState {
     // First: what follows has come since.
     let text = this.clusterId === undefined ? '' : line(['adopted', this.clusterId]);
     for (const id of this.sessions) text += line(['session', id]);
+    if (this.isIncomplete) text += line(['incomplete']);
     for (const { started, finished } of this.#all()) {
       if (finished !== undefined) text += finishedLine(finished);
       else if (started !== undefined) text += startedLine(started);
@@ -119,6 +128,9 @@ export class JournalState {
         return;
       case 'adopted':
         this.adopted(values[0] as string);
+        return;
+      case 'incomplete':
+        this.incomplete();
         return;
       case 'started': {
         const [id, fence, type, onLost] = values as [string, number, string, string];

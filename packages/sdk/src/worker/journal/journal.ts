@@ -92,6 +92,11 @@ export class Journal {
     return this.#state.sessions.slice(0, -1);
   }
 
+  /** Whether those may have started more than this journal knows of. */
+  get isIncomplete(): boolean {
+    return this.#state.isIncomplete;
+  }
+
   /** The cluster that its jobs are of, if a server has ever taken the worker in. */
   get clusterId(): string | undefined {
     return this.#state.clusterId;
@@ -283,6 +288,7 @@ async function recover({ folder, discardDamaged, logger }: JournalOptions): Prom
     logger.warn(fields, 'the end of the journal was being written when its process died; it was promised to nobody');
   }
   for (const body of journal.bodies) state.read(body);
+  if (journal.damage !== undefined) state.incomplete();
   for (const { id, fence } of state.unfinished()) {
     state.finished({ id, fence, text: JSON.stringify({ id, fence, kind: 'lost' }) });
   }

@@ -5,6 +5,7 @@ import { JournalState } from '../../../src/worker/journal/journal-state.js';
 
 const said = (state: JournalState) => ({
   sessions: state.sessions,
+  isIncomplete: state.isIncomplete,
   unfinished: state.unfinished().sort(byGrant),
   undelivered: state.undelivered().sort(byGrant),
 });
@@ -18,6 +19,7 @@ it('is the same whether it was lived, read line by line, or read from its summar
     fc.record({ verb: fc.constant('acknowledged' as const), grant }),
     fc.record({ verb: fc.constant('session' as const), id: fc.constantFrom('s1', 's2') }),
     fc.record({ verb: fc.constant('adopted' as const) }),
+    fc.record({ verb: fc.constant('incomplete' as const) }),
   );
   fc.assert(
     fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
@@ -25,6 +27,7 @@ it('is the same whether it was lived, read line by line, or read from its summar
       let lines = '';
       for (const each of steps) {
         if (each.verb === 'session') lines += lived.session(each.id);
+        else if (each.verb === 'incomplete') lines += lived.incomplete();
         else if (each.verb === 'adopted') lines += lived.adopted('cluster');
         else if (each.verb === 'acknowledged') lines += lived.acknowledged(each.grant) ?? '';
         else if (each.verb === 'started') lines += lived.started({ ...each.grant, type: 't', onLost: 'rerun' });

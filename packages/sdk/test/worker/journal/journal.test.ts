@@ -115,6 +115,14 @@ describe('a journal', () => {
     expect(mended.undelivered().map(({ id }) => id)).toContain('b');
     const aside = (await readdir(folder)).find((name) => name.startsWith('journal.damaged-'));
     expect((await readFile(join(folder, aside as string))).length).toBe(bytes.length);
+    // Until a server has taken over what is left, also for processes that find nothing wrong with the new file.
+    expect(mended.isIncomplete).toBe(true);
+    await mended.close(true);
+    const later = await journalOf({ sessionId: 'later' });
+    expect(later.isIncomplete).toBe(true);
+    later.adopted('cluster');
+    await later.close(true);
+    expect((await journalOf()).isIncomplete).toBe(false);
   });
 
   it('of a newer version is refused and left alone', async () => {

@@ -1,5 +1,5 @@
 /** A worker with a data folder, over the deaths of its process. */
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -105,6 +105,20 @@ describe('a worker that is started again with its data folder', () => {
     const second = await peer.connection();
     expect((await second.welcome()).holds).toEqual([{ id: held.id, fence: 2 }]);
     expect(await second.takeOutcomes(1)).toEqual([{ id: held.id, fence: 2, kind: 'lost' }]);
+  });
+
+  it('says so if its predecessor’s journal could not be read whole', async () => {
+    const first = processWith();
+    await (await peer.connection()).welcome();
+    await first.kill();
+    const path = join(dataDir, 'journal');
+    const bytes = await readFile(path);
+    bytes.write('?', bytes.length - 10);
+    await writeFile(path, bytes);
+
+    processWith({ discardDamagedJournal: true });
+    const connection = await peer.connection();
+    expect(await connection.welcome()).toMatchObject({ isJournalIncomplete: true });
   });
 
   it('has nothing to tell after a proper stop', async () => {
