@@ -121,13 +121,15 @@ export class Worker {
     const { handlers, slots, logger } = options;
     this.#runner = new Runner({ handlers, services, logger, slots });
     const run = (attempt: Attempt) => this.#runner.run(attempt);
+    const mayStart = (now: number) => !this.#isUnfit() && this.#link.mayStart(now);
     const isolatedTypes = new Set(handlers.filter(isIsolated).map(({ definition }) => definition.type));
     this.#slots = new Slots({
       slots: options.slots,
-      run: (attempt) => (this.#journal === undefined ? run(attempt) : runJournaled(this.#journal, attempt, run)),
+      run: (attempt) =>
+        this.#journal === undefined ? run(attempt) : runJournaled(this.#journal, attempt, mayStart, run),
       isIsolated: (type) => isolatedTypes.has(type),
       settled: (attempt, outcome) => this.#settled(attempt, outcome),
-      mayStart: (now) => !this.#isUnfit() && this.#link.mayStart(now),
+      mayStart,
       occupied: (running, exposed) => this.#link.setRunning(running, exposed),
     });
     this.#stallWatch = new StallWatch(this.#slots, () => {

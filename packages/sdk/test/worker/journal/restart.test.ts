@@ -1,7 +1,9 @@
 /** A worker with a data folder, over the deaths of its process. */
+import { spawnSync } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { WorkerOptions } from '../../../src/worker/index.js';
 import { assignment, CLUSTER_ID, StreamPeer } from '../../support/stream-peer.js';
@@ -20,8 +22,9 @@ afterEach(async () => {
   await rm(dataDir, { recursive: true });
 });
 
-function processWith(options: Partial<WorkerOptions> = {}, shell?: string): WorkerProcess {
-  const started = new WorkerProcess({ options: { url: peer.url, slots: 3, dataDir, ...options } }, shell);
+function processWith(options: Partial<WorkerOptions> = {}, shell?: string, failpoint?: string): WorkerProcess {
+  const settings = { options: { url: peer.url, slots: 3, dataDir, ...options }, ...(failpoint && { failpoint }) };
+  const started = new WorkerProcess(settings, shell);
   processes.push(started);
   return started;
 }
@@ -172,4 +175,20 @@ it('takes no jobs while its journal cannot be written, says so, still reports, a
     expect(outcome.kind).toBe('succeeded');
     break;
   }
+});
+
+it('hands a held job back that it could not begin before its lease was in doubt', async () => {
+  const worker = processWith({}, undefined, 'hold.journaled:1:stop');
+  const connection = await peer.connection();
+  await connection.welcome({ beatMs: 200, leaseMs: 1000 });
+  connection.answerBeats();
+  const held = assignment('echo', 1, { onLost: 'hold' });
+  connection.assign(held);
+  const state = () => spawnSync('ps', ['-o', 'state=', '-p', String(worker.child.pid)], { encoding: 'utf8' }).stdout;
+  await expect.poll(state, { timeout: 20_000 }).toMatch(/^T/);
+  // By the clock of its machine, which goes on: there is nothing to wait for but the time.
+  await delay(1100);
+  worker.signal('SIGCONT');
+  expect(await connection.takeOutcomes(1)).toEqual([{ id: held.id, fence: 1, kind: 'released' }]);
+  expect(worker.lines.filter((line) => line.startsWith('started'))).toEqual([]);
 });
