@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import type pg from 'pg';
 import { type JobRecord, readJobs, readLedger } from './records.js';
 import type { Instance, Trouble, Unit } from './units.js';
+import { DURABLE_WITHIN_MS, judgeUnknown, readLastGrants, type Verdict } from './unknown-jobs.js';
 import { type Execution, type Executions, overlaps, readWitness, THAW_MS } from './witness.js';
 
 const MAX_EXAMPLES = 5;
@@ -40,8 +41,6 @@ export type Evidence = {
   drained: boolean;
   /** When the database was not well. */
   databaseTroubles: readonly Trouble[];
-  /** Whether what was broken at the end stays so for ever. */
-  isBrokenForEver: boolean;
   leaseMs: number;
   /** Longest time from the last sign of a worker to the verdict on it. */
   verdictMs: number;
@@ -66,7 +65,15 @@ export async function check(evidence: Evidence): Promise<Finding[]> {
     if (mark === 'F')
       of('S1f', 'a refused job does not exist').check(!jobs.has(id), () => `${id} was refused and exists`);
   }
-  for (const job of jobs.values()) checkJob(job, executions.get(job.id) ?? [], byName, jobs, evidence, of);
+  const lastGrants = await readLastGrants(pool, evidence);
+  const verdicts = new Map<Verdict, number>();
+  for (const job of jobs.values()) {
+    const runs = executions.get(job.id) ?? [];
+    const verdict = job.state === 'unknown' ? judgeUnknown(job, lastGrants.of(job, runs)) : undefined;
+    if (verdict !== undefined) verdicts.set(verdict, (verdicts.get(verdict) ?? 0) + 1);
+    checkJob(job, runs, verdict, byName, jobs, of);
+  }
+  noteUnknown(verdicts, findings.note);
   checkRuns(executions, jobs, evidence.leaseMs, of, findings.note);
   await checkGrants(pool, jobs, executions, of);
   await checkNotes(pool, of);
@@ -75,28 +82,33 @@ export async function check(evidence: Evidence): Promise<Finding[]> {
   return findings.all();
 }
 
+/** What L1 has let pass, so that nobody need believe that it is little. */
+function noteUnknown(verdicts: Map<Verdict, number>, note: (name: string, text: string) => void): void {
+  const count = (verdict: Verdict) => verdicts.get(verdict) ?? 0;
+  if (verdicts.size === 0) return;
+  const parts = [
+    `${count('died')} died with their process`,
+    `${count('end not durable')} within ${DURABLE_WITHIN_MS} ms after their end`,
+    `${count('named')} between journal and handler`,
+    `${count('never back')} with a worker that stays broken`,
+  ];
+  note('L1', `unknown: ${parts.join(', ')}`);
+}
+
 type Of = (name: string, promise: string) => { check(holds: boolean, example: () => string): void };
 
 function checkJob(
   job: JobRecord,
   runs: Execution[],
+  unknown: Verdict | undefined,
   byName: Map<string, Execution>,
   jobs: Map<string, JobRecord>,
-  { isBrokenForEver }: Evidence,
   of: Of,
 ) {
   const about = () =>
     `${job.id} (${job.type}, ${job.state}, attempt ${job.attempt}, lost ${job.lost}, fence ${job.fence}, session ${job.ending ?? 'of the past'}${job.inherited ? ', inherited' : ''}): ${tell(runs)}`;
-  const ended = FINISHED.includes(job.state);
-  // Unknown is right if its process died in the middle, or killed with its end perhaps not durable: nobody can know.
-  // Who never started it says so on its return; only a worker that never comes back leaves such a job behind, or one that
-  // was killed between the line of its journal, which is durable first, and the first line of the handler.
-  const last = runs.at(-1);
-  const isAbandoned = last
-    ? last.end === undefined || last.instance.ending === 'SIGKILL'
-    : (isBrokenForEver && job.ending === 'dead') || job.inherited;
-  const held = job.state === 'unknown' && job.hold && isAbandoned;
-  of('L1', 'every job has ended, or is unknown with a lost worker').check(ended || held, about);
+  const isRight = unknown === undefined ? FINISHED.includes(job.state) : unknown !== 'unheld';
+  of('L1', 'every job has ended, or is unknown with a lost worker').check(isRight, about);
   of('S4a', 'attempts keep to their limits').check(
     job.lost <= LOST_LIMIT && job.attempt <= job.maxAttempts + job.lost,
     about,

@@ -171,7 +171,7 @@ async function perform(run: Run): Promise<Finding[]> {
   );
   return check({
     ...{ folder, pool, units, instances, givenUp: watch.givenUp, drained, databaseTroubles },
-    ...{ isBrokenForEver: options.mode === 'liveness', leaseMs: LEASE_MS, verdictMs: VERDICT_MS },
+    ...{ leaseMs: LEASE_MS, verdictMs: VERDICT_MS },
   });
 }
 

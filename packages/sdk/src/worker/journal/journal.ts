@@ -32,6 +32,9 @@ const RETRY_MS = 1000;
 /** Acknowledgements only save work after a crash, so they wait for the next record, but no longer than this. */
 const LAZY_MS = 200;
 
+/** Jobs that are named in one line of the log. */
+const MAX_NAMED = 100;
+
 export type JournalOptions = {
   folder: string;
   sessionId: string;
@@ -289,8 +292,13 @@ async function recover({ folder, discardDamaged, logger }: JournalOptions): Prom
   }
   for (const body of journal.bodies) state.read(body);
   if (journal.damage !== undefined) state.incomplete();
-  for (const { id, fence } of state.unfinished()) {
+  const died = state.unfinished();
+  for (const { id, fence } of died) {
     state.finished({ id, fence, text: JSON.stringify({ id, fence, kind: 'lost' }) });
+  }
+  if (died.length > 0) {
+    const jobs = died.slice(0, MAX_NAMED).map(({ id, fence }) => `${id} ${fence}`);
+    logger.warn({ count: died.length, jobs }, 'these jobs were started when the last process of this folder died');
   }
   return state;
 }

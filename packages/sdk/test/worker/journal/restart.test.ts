@@ -74,9 +74,13 @@ describe('a worker that is started again with its data folder', () => {
     await connection.takeOutcomes(1);
     await first.kill();
 
-    processWith();
+    const next = processWith();
     const second = await peer.connection();
     const hello = await second.welcome();
+    const named = await next.says('these jobs were started when the last process of this folder died');
+    expect(named).toContain(`"${held.id} 1"`);
+    expect(named).toContain(`"${rerun.id} 1"`);
+    expect(named).not.toContain(echo.id);
     expect(hello.previousSessions).toEqual([sessionId]);
     expect(hello.sessionId).not.toBe(sessionId);
     expect(hello.holds.map(({ id }) => id).sort()).toEqual([echo.id, held.id, rerun.id].sort());
