@@ -41,7 +41,8 @@ export type WorkerConnectionDeps = {
 type Wire = { send(frame: string): void; close(reason: string): void; terminate(): void };
 
 export type WorkerConnection = {
-  readonly registered: boolean;
+  /** Whether hello has come. */
+  readonly isGreeted: boolean;
   receive(text: string): void;
   refuse(error: DroverError): void;
   /** The socket is gone. */
@@ -224,8 +225,8 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
   }
 
   return {
-    get registered() {
-      return session !== undefined;
+    get isGreeted() {
+      return opening;
     },
     refuse,
     receive(text) {
