@@ -215,8 +215,9 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
   }
 
   async function leaveForGood(current: Session): Promise<void> {
-    current.draining = true;
-    // first: whoever renews leases must not take it for one that was given up
+    // first: whoever renews leases must not take it for one that was given up, and a claim that is under way gives back
+    // what it was granted for this session
+    current.closed = true;
     dispatcher.remove(current);
     const rest = await endSession(db, serverId, current);
     if (rest.length > 0) await releaseJobs(db, rest);
