@@ -128,7 +128,11 @@ export class Journal {
     const line = this.#state.acknowledged(grant);
     if (line === undefined) return;
     this.#append(line);
-    this.#timer ??= setTimeout(() => this.#writeSoon(), LAZY_MS);
+    this.#timer ??= setTimeout(() => {
+      // Whatever becomes of this one, the next acknowledgement needs a timer of its own.
+      this.#timer = undefined;
+      this.#writeSoon();
+    }, LAZY_MS);
   }
 
   /** A server of this cluster has taken the worker in, with everything that earlier sessions held. */
