@@ -86,7 +86,7 @@ export function unstartedAttempts(
 /**
  * A grant that never reached its worker may use up an attempt only if that worker was given up before it could say so:
  * then nobody can tell it from one that had begun. That is so for the losses that end a job, too. When it was given up
- * is not asked: one that had just been may still be granted a job, which then counts as lost as well (lose_orphans).
+ * is not asked: a claim that began before may end after it, and then counts as lost as well (lose_orphans).
  */
 async function readExcused(pool: pg.Pool, ids: readonly string[]): Promise<Set<string>> {
   const { rows } = await pool.query<{ id: string; attempt: number }>(

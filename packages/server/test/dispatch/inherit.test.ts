@@ -178,8 +178,8 @@ describe('a job that was granted to a session which had just ended', () => {
     return sessionId;
   }
 
-  test('was never started if it is to be held, and goes back unharmed', async () => {
-    const job = await heldBy(await ended(), 'hold');
+  test.each(['hold', 'rerun'] as const)('was never started (%s), and goes back unharmed', async (onLost) => {
+    const job = await heldBy(await ended(), onLost);
     expect(await mend()).toMatchObject({ released: 1, held: 0 });
     expect(await bench.row(job.id)).toMatchObject({ state: 'ready', attempt: 0, lost_attempts: 0, session_id: null });
   });
@@ -192,8 +192,21 @@ describe('a job that was granted to a session which had just ended', () => {
     expect(await bench.row(job.id)).toMatchObject({ state: 'unknown', session_id: sessionId });
   });
 
+  /** It was granted before the session ended, and whoever ended it has not seen that. */
+  async function grantedBefore(onLost: 'rerun' | 'hold') {
+    const job = await heldBy(await ended(), onLost);
+    await bench.pool.query(`update drover.job set started_at = now() - interval '2 minutes' where id = $1`, [job.id]);
+    return job;
+  }
+
+  test('was never started either if it is to be held and was granted just before that', async () => {
+    const job = await grantedBefore('hold');
+    expect(await mend()).toMatchObject({ released: 1, held: 0 });
+    expect(await bench.row(job.id)).toMatchObject({ state: 'ready', attempt: 0 });
+  });
+
   test('counts as lost otherwise', async () => {
-    const job = await heldBy(await ended(), 'rerun');
+    const job = await grantedBefore('rerun');
     expect(await mend()).toMatchObject({ released: 0, returned: 1 });
     expect(await bench.row(job.id)).toMatchObject({ state: 'ready', attempt: 1, lost_attempts: 1 });
   });
