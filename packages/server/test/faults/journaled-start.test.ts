@@ -9,6 +9,7 @@ import { guardMoves } from '../support/guard-moves.js';
 import { createProcesses, type OwnedServer, type Processes, until } from './support/processes.js';
 
 const held = defineJob<{ ms: number; number: number }>({ type: 'work', onLost: 'hold' });
+const TEST_MS = 90_000;
 const WITH_JOURNAL = { hasJournal: true };
 
 let database: TestDatabase;
@@ -47,7 +48,9 @@ async function expectRetryRunsIt({ client, id }: Awaited<ReturnType<typeof kille
   await client.close();
 }
 
-it('becomes unknown as soon as the next process has read the journal, says so, and runs when a person retries it', async () => {
+it('becomes unknown as soon as the next process has read the journal, says so, and runs when a person retries it', {
+  timeout: TEST_MS,
+}, async () => {
   const job = await killedBeforeTheHandler();
   processes.startWorker('one', [server.url], WITH_JOURNAL);
   await until('the job is unknown', job.isUnknown);
@@ -58,7 +61,9 @@ it('becomes unknown as soon as the next process has read the journal, says so, a
   await expectRetryRunsIt(job);
 });
 
-it('stays unknown if the next process comes only when the lease is over, because its journal names the job', async () => {
+it('stays unknown if the next process comes only when the lease is over, because its journal names the job', {
+  timeout: TEST_MS,
+}, async () => {
   const job = await killedBeforeTheHandler();
   await until('the worker is given up', job.isUnknown);
   expect(await job.lastError()).toMatchObject({ code: 'lost', message: expect.stringContaining('worker was lost') });

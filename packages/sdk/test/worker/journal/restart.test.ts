@@ -9,6 +9,9 @@ import type { WorkerOptions } from '../../../src/worker/index.js';
 import { assignment, CLUSTER_ID, StreamPeer } from '../../support/stream-peer.js';
 import { WorkerProcess } from '../../support/worker-process.js';
 
+/** Long enough to start a job on a busy machine, short enough to wait until it is over. */
+const LEASE_MS = 3000;
+
 let peer: StreamPeer;
 let dataDir: string;
 const processes: WorkerProcess[] = [];
@@ -184,14 +187,14 @@ it('takes no jobs while its journal cannot be written, says so, still reports, a
 it('hands a held job back that it could not begin before its lease was in doubt', async () => {
   const worker = processWith({}, undefined, 'hold.journaled:1:stop');
   const connection = await peer.connection();
-  await connection.welcome({ beatMs: 200, leaseMs: 1000 });
+  await connection.welcome({ beatMs: 250, leaseMs: LEASE_MS });
   connection.answerBeats();
   const held = assignment('echo', 1, { onLost: 'hold' });
   connection.assign(held);
   const state = () => spawnSync('ps', ['-o', 'state=', '-p', String(worker.child.pid)], { encoding: 'utf8' }).stdout;
   await expect.poll(state, { timeout: 20_000 }).toMatch(/^T/);
   // By the clock of its machine, which goes on: there is nothing to wait for but the time.
-  await delay(1100);
+  await delay(LEASE_MS);
   worker.signal('SIGCONT');
   expect(await connection.takeOutcomes(1)).toEqual([{ id: held.id, fence: 1, kind: 'released' }]);
   expect(worker.lines.filter((line) => line.startsWith('started'))).toEqual([]);
