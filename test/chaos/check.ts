@@ -6,9 +6,11 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type pg from 'pg';
+import { checkGrants } from './grants.js';
 import { type JobRecord, readJobs, readLedger } from './records.js';
 import type { Instance, Trouble, Unit } from './units.js';
-import { type Execution, type Executions, overlaps, readWitness, THAW_MS } from './witness.js';
+import { DURABLE_WITHIN_MS, judgeUnknown, readLastGrants, type Verdict } from './unknown-jobs.js';
+import { type Execution, type Executions, overlaps, readWitness, THAW_MS, tell } from './witness.js';
 
 const MAX_EXAMPLES = 5;
 /** LOST_LIMIT of lifecycle/lose.ts. */
@@ -16,8 +18,8 @@ const LOST_LIMIT = 3;
 const FINISHED = ['succeeded', 'failed', 'cancelled'];
 /** Troubles that keep a server from its database. */
 const ABOUT_THE_DATABASE = /database/;
-/** Their handlers throw by design. */
-const FAILING_TYPES = ['flaky', 'broken'];
+/** Its handler throws at once, for good. One of `flaky` throws twice at the most, which never ends a job. */
+const FAILING_TYPE = 'broken';
 
 export type Finding = {
   name: string;
@@ -40,8 +42,6 @@ export type Evidence = {
   drained: boolean;
   /** When the database was not well. */
   databaseTroubles: readonly Trouble[];
-  /** Whether what was broken at the end stays so for ever. */
-  isBrokenForEver: boolean;
   leaseMs: number;
   /** Longest time from the last sign of a worker to the verdict on it. */
   verdictMs: number;
@@ -66,7 +66,15 @@ export async function check(evidence: Evidence): Promise<Finding[]> {
     if (mark === 'F')
       of('S1f', 'a refused job does not exist').check(!jobs.has(id), () => `${id} was refused and exists`);
   }
-  for (const job of jobs.values()) checkJob(job, executions.get(job.id) ?? [], byName, jobs, evidence, of);
+  const lastGrants = await readLastGrants(pool, evidence);
+  const verdicts = new Map<Verdict, number>();
+  for (const job of jobs.values()) {
+    const runs = executions.get(job.id) ?? [];
+    const verdict = job.state === 'unknown' ? judgeUnknown(job, lastGrants.of(job, runs)) : undefined;
+    if (verdict !== undefined) verdicts.set(verdict, (verdicts.get(verdict) ?? 0) + 1);
+    checkJob(job, runs, verdict, byName, jobs, of);
+  }
+  noteUnknown(verdicts, findings.note);
   checkRuns(executions, jobs, evidence.leaseMs, of, findings.note);
   await checkGrants(pool, jobs, executions, of);
   await checkNotes(pool, of);
@@ -75,28 +83,33 @@ export async function check(evidence: Evidence): Promise<Finding[]> {
   return findings.all();
 }
 
-type Of = (name: string, promise: string) => { check(holds: boolean, example: () => string): void };
+/** What L1 has let pass, so that nobody need believe that it is little. */
+function noteUnknown(verdicts: Map<Verdict, number>, note: (name: string, text: string) => void): void {
+  const count = (verdict: Verdict) => verdicts.get(verdict) ?? 0;
+  if (verdicts.size === 0) return;
+  const parts = [
+    `${count('died')} died with their process`,
+    `${count('end not durable')} within ${DURABLE_WITHIN_MS} ms after their end`,
+    `${count('named')} between journal and handler`,
+    `${count('never back')} with a worker that stays broken`,
+  ];
+  note('L1', `unknown: ${parts.join(', ')}`);
+}
+
+export type Of = (name: string, promise: string) => { check(holds: boolean, example: () => string): void };
 
 function checkJob(
   job: JobRecord,
   runs: Execution[],
+  unknown: Verdict | undefined,
   byName: Map<string, Execution>,
   jobs: Map<string, JobRecord>,
-  { isBrokenForEver }: Evidence,
   of: Of,
 ) {
   const about = () =>
     `${job.id} (${job.type}, ${job.state}, attempt ${job.attempt}, lost ${job.lost}, fence ${job.fence}, session ${job.ending ?? 'of the past'}${job.inherited ? ', inherited' : ''}): ${tell(runs)}`;
-  const ended = FINISHED.includes(job.state);
-  // Unknown is right if its process died in the middle, or killed with its end perhaps not durable: nobody can know.
-  // Who never started it says so on its return; only a worker that never comes back leaves such a job behind, or one that
-  // was killed between the line of its journal, which is durable first, and the first line of the handler.
-  const last = runs.at(-1);
-  const isAbandoned = last
-    ? last.end === undefined || last.instance.ending === 'SIGKILL'
-    : (isBrokenForEver && job.ending === 'dead') || job.inherited;
-  const held = job.state === 'unknown' && job.hold && isAbandoned;
-  of('L1', 'every job has ended, or is unknown with a lost worker').check(ended || held, about);
+  const isRight = unknown === undefined ? FINISHED.includes(job.state) : unknown !== 'unheld';
+  of('L1', 'every job has ended, or is unknown with a lost worker').check(isRight, about);
   of('S4a', 'attempts keep to their limits').check(
     job.lost <= LOST_LIMIT && job.attempt <= job.maxAttempts + job.lost,
     about,
@@ -108,7 +121,11 @@ function checkJob(
     of('S3r', 'a result is of the grant that was the last').check(job.resultAttempt === job.attempt, about);
   }
   if (job.state === 'failed') {
-    const reason = job.lost >= LOST_LIMIT || FAILING_TYPES.includes(job.type);
+    const hasThrown = runs.some(({ attempt, end }) => attempt === job.attempt && end === 'error');
+    const reason =
+      job.error === 'lost'
+        ? job.lost >= LOST_LIMIT
+        : job.type === FAILING_TYPE && job.error === 'permanent' && hasThrown;
     of('S9f', 'a failure has a reason that the witness saw').check(reason, () => `${about()} error ${job.error}`);
   }
   if (job.children) {
@@ -120,51 +137,6 @@ function checkJob(
     const listed = parent?.state === 'succeeded' && parent.children?.includes(job.id) === true;
     of('S6', 'children exist if and only if their parent succeeded').check(listed, about);
   }
-}
-
-/**
- * What ran against what was granted, by the notes of the database.
- *
- * A grant that never reached its worker may use up an attempt only if that worker was given up before it could say
- * so: then nobody can tell it from one that had begun. That is so for the losses that end a job, too. Starts are
- * counted, not deaths: a handler may have ended well on a worker that could not tell it in time.
- */
-async function checkGrants(pool: pg.Pool, jobs: Map<string, JobRecord>, executions: Executions, of: Of): Promise<void> {
-  const { rows: counts } = await pool.query<{ id: string; grants: number }>(
-    'select id::text, count(*)::int as grants from chaos.granted group by id',
-  );
-  const grantsOf = new Map(counts.map(({ id, grants }) => [id, grants]));
-  // this also guards what audit.ts forgets: a grant that was taken back in its own transaction must not be run
-  for (const [id, runs] of executions) {
-    const grants = grantsOf.get(id) ?? 0;
-    of('S3g', 'every execution has a grant of its own').check(
-      runs.length <= grants,
-      () => `${id} was granted ${grants} times: ${tell(runs)}`,
-    );
-  }
-  const idle = [...jobs.values()].filter(({ id, attempt }) => attempt > startedAttempts(executions.get(id)).size);
-  const { rows: excused } = await pool.query<{ id: string; attempt: number }>(
-    `select g.id::text, g.attempt
-     from (select distinct on (id, attempt) * from chaos.granted where id = any($1) order by id, attempt, seq desc) g
-     where exists (select from chaos.given_up u where u.session_id = g.session_id)`,
-    [idle.map(({ id }) => id)],
-  );
-  const isExcused = new Set(excused.map(({ id, attempt }) => `${id} ${attempt}`));
-  for (const job of jobs.values()) {
-    const runs = executions.get(job.id) ?? [];
-    const started = startedAttempts(runs);
-    const unexplained = Array.from({ length: job.attempt }, (_, index) => index + 1).filter(
-      (attempt) => !started.has(attempt) && !isExcused.has(`${job.id} ${attempt}`),
-    );
-    of('D9', 'every attempt was started, or lost with its worker').check(
-      unexplained.length === 0,
-      () => `${job.id} (${job.state}, lost ${job.lost}), attempts ${unexplained}: ${tell(runs)}`,
-    );
-  }
-}
-
-function startedAttempts(runs: readonly Execution[] = []): Set<number> {
-  return new Set(runs.map(({ attempt }) => attempt));
 }
 
 function checkRuns(
@@ -189,8 +161,12 @@ function checkRuns(
     });
     of('S4e', 'what ran is a job').check(jobs.has(id), () => `${id} ran and does not exist: ${tell(runs)}`);
     if (runs[0]?.type !== 'hold') continue;
-    const abandoned = runs.slice(0, -1).some(({ end }) => end === undefined);
-    of('S2h', 'a held job that died with its worker is not run again').check(!abandoned, () => `${id}: ${tell(runs)}`);
+    // Only one that was told to go has stopped in the middle and is given back; the handler of the load never throws.
+    const wasGivenBack = runs.slice(0, -1).every(({ end }) => end === 'abort');
+    of('S2h', 'a held job that died with its worker, or was done, is not run again').check(
+      wasGivenBack,
+      () => `${id}: ${tell(runs)}`,
+    );
   }
   if (thawed > 0) {
     note(
@@ -252,7 +228,8 @@ function checkProcesses({ instances, units, folder, drained, databaseTroubles }:
   for (const instance of instances.filter(({ role }) => role === 'server')) {
     const { byItself, key, unit, pid, ending, startedAt, exitedAt = Number.POSITIVE_INFINITY } = instance;
     // One that finds no database at its start says so and ends, and its supervisor starts it again: an address that
-    // is wrong must not look like patience. Any other end before it was ready is a fault, and so is every later one.
+    // is wrong must not look like patience. That it was so takes all of this: it never said that it was ready, it ended
+    // with the code for it, and the database, or its way there, was broken meanwhile. Any other end is a fault.
     const ways = [...databaseTroubles, ...(units.find(({ name }) => name === unit)?.troubles ?? [])];
     const hadNoDatabase =
       !ready.has(String(pid)) &&
@@ -265,14 +242,6 @@ function checkProcesses({ instances, units, folder, drained, databaseTroubles }:
     illegal.length === 0,
     () => `${illegal.length} lines, the first: ${illegal[0]?.slice(0, 300)}`,
   );
-}
-
-function tell(runs: readonly Execution[]): string {
-  const [first] = runs;
-  if (!first) return 'never ran';
-  const text = ({ name, attempt, from, to, end }: Execution) =>
-    `${name} a${attempt} ${Math.round(from - first.from)}–${to === Number.POSITIVE_INFINITY ? '…' : Math.round(to - first.from)} ms ${end ?? 'died'}`;
-  return runs.slice(0, 6).map(text).join('; ');
 }
 
 function createFindings() {

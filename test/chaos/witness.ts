@@ -62,7 +62,8 @@ export type Overlap = { one: Execution; other: Execution; ms: number; afterPause
  * After a pause a process needs a moment to see that its lease is over; nothing can act before that, so this is what
  * a lease cannot promise. It looks 60 times a lease, which here is every 50 ms; the rest is for a busy machine, and
  * the longest is reported. Only a pause that took most of the lease can be to blame: after a shorter one the worker
- * was not given up for it.
+ * was not given up for it. And only if the one that stood still had begun before, and the other began since: a lease
+ * keeps nobody from that, while two that were begun on either side of no pause at all have another cause.
  */
 export const THAW_MS = 500;
 const BLAMED_SHARE = 0.5;
@@ -76,7 +77,8 @@ export function overlaps(list: readonly Execution[], leaseMs: number): Overlap[]
       const common = intersect(activeSpans(one), activeSpans(other));
       const ms = common.reduce((sum, span) => sum + span.to - span.from, 0);
       if (ms <= 0) continue;
-      const isThawing = (span: Span) => [one, other].some((each) => isJustAfterPause(span, each, leaseMs));
+      // sorted by their starts: it is the earlier one that may have stood still
+      const isThawing = (span: Span) => isJustAfterPause(span, one, other, leaseMs);
       const afterPause = common.every(isThawing);
       found.push({ one, other, ms, afterPause });
     }
@@ -102,7 +104,17 @@ function intersect(some: Span[], others: Span[]): Span[] {
     .filter((span) => span.to > span.from);
 }
 
-function isJustAfterPause(span: Span, { instance }: Execution, leaseMs: number): boolean {
-  const long = instance.pauses.filter(({ from, to }) => to - from >= BLAMED_SHARE * leaseMs);
-  return long.some((pause) => span.from >= pause.to && span.to <= pause.to + THAW_MS);
+function isJustAfterPause(span: Span, { from, instance }: Execution, later: Execution, leaseMs: number): boolean {
+  const blamed = instance.pauses.filter(
+    (pause) => pause.to - pause.from >= BLAMED_SHARE * leaseMs && from <= pause.from && later.from >= pause.from,
+  );
+  return blamed.some((pause) => span.from >= pause.to && span.to <= pause.to + THAW_MS);
+}
+
+export function tell(runs: readonly Execution[]): string {
+  const [first] = runs;
+  if (!first) return 'never ran';
+  const text = ({ name, attempt, from, to, end }: Execution) =>
+    `${name} a${attempt} ${Math.round(from - first.from)}–${to === Number.POSITIVE_INFINITY ? '…' : Math.round(to - first.from)} ms ${end ?? 'died'}`;
+  return runs.slice(0, 6).map(text).join('; ');
 }

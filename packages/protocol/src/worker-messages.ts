@@ -90,6 +90,8 @@ export const workerMessageSchema = z.discriminatedUnion('kind', [
     clusterId: idSchema.optional(),
     /** Earlier sessions of the same data folder, found in its journal. What they hold and `holds` names goes over. */
     previousSessions: z.array(idSchema).max(LIMITS.previousSessions).optional(),
+    /** Parts of that journal could not be read: what `holds` does not name may have been started all the same. */
+    isJournalIncomplete: z.boolean().optional(),
     /** This worker goes on when it, its queues, its types or the cluster are paused. */
     ignorePause: z.boolean().optional(),
   }),

@@ -37,6 +37,7 @@ import { createReport } from './schedules/report.js';
 import { createTicker } from './schedules/ticker.js';
 import { routeUpgrades } from './upgrades.js';
 import { VERSION } from './version.js';
+import { within } from './within.js';
 
 export type DroverServer = {
   readonly id: string;
@@ -314,14 +315,4 @@ function sum<Item>(items: Iterable<Item>, countOf: (item: Item) => number): numb
   let total = 0;
   for (const item of items) total += countOf(item);
   return total;
-}
-
-/** Waits for something that may never come, but not for ever. */
-async function within(ms: number, promise: Promise<unknown>): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const limit = new Promise((resolve) => {
-    timer = setTimeout(resolve, ms);
-  });
-  await Promise.race([promise, limit]);
-  clearTimeout(timer);
 }

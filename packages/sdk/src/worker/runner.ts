@@ -78,6 +78,8 @@ export class Runner {
       const checked = this.#checkPayload(handler, attempt);
       const context = checked instanceof Promise ? await checked : checked;
       if (!(context instanceof JobContext)) {
+        // A newer grant may have come while an asynchronous schema looked at it; what is said of this one would hide it.
+        if (attempt.stopReason === 'lost') return undefined;
         return outcomeOfInvalidPayload(assignment, this.#since(startedAt), context.mismatch);
       }
       const value = await handler.run(context);

@@ -95,9 +95,9 @@ export class Worker {
   constructor(options: ReadyWorkerOptions) {
     this.#options = options;
     this.#logger = options.logger;
-    const { urls, token, identity } = options;
+    const { urls, token } = options;
     this.#link = new Link(
-      { urls, access: { path: STREAM_PATH, token }, identity },
+      { urls, access: { path: STREAM_PATH, token } },
       {
         window: () => this.#window.open(this.#load()),
         holds: () => [...this.#slots.grants(), ...this.#reporter.grants()],
@@ -121,13 +121,15 @@ export class Worker {
     const { handlers, slots, logger } = options;
     this.#runner = new Runner({ handlers, services, logger, slots });
     const run = (attempt: Attempt) => this.#runner.run(attempt);
+    const mayStart = (now: number) => !this.#isUnfit() && this.#link.mayStart(now);
     const isolatedTypes = new Set(handlers.filter(isIsolated).map(({ definition }) => definition.type));
     this.#slots = new Slots({
       slots: options.slots,
-      run: (attempt) => (this.#journal === undefined ? run(attempt) : runJournaled(this.#journal, attempt, run)),
+      run: (attempt) =>
+        this.#journal === undefined ? run(attempt) : runJournaled(this.#journal, attempt, mayStart, run),
       isIsolated: (type) => isolatedTypes.has(type),
       settled: (attempt, outcome) => this.#settled(attempt, outcome),
-      mayStart: (now) => !this.#isUnfit() && this.#link.mayStart(now),
+      mayStart,
       occupied: (running, exposed) => this.#link.setRunning(running, exposed),
     });
     this.#stallWatch = new StallWatch(this.#slots, () => {
@@ -187,7 +189,9 @@ export class Worker {
       const clusterId = this.#journal?.clusterId;
       const isolatedProcesses = this.#runner.isolated?.processTable;
       const selfDestruct = this.#selfDestructs;
-      const start = { clusterId, selfDestruct, previousSessions, isolatedProcesses };
+      const isJournalIncomplete = this.#journal?.isIncomplete === true ? true : undefined;
+      const identity = { ...this.#options.identity, isJournalIncomplete };
+      const start = { identity, clusterId, selfDestruct, previousSessions, isolatedProcesses };
       if (this.#stopping === undefined) this.#link.start(start);
       await registered;
     } catch (error) {

@@ -176,6 +176,11 @@ export class StreamPeer {
     for (const connection of this.#all) connection.oblige();
   }
 
+  /** To every connection that stands. */
+  sendAll(message: ServerMessage): void {
+    for (const socket of this.#sockets.clients) socket.send(JSON.stringify(message));
+  }
+
   async close(): Promise<void> {
     for (const socket of this.#sockets.clients) socket.terminate();
     this.#http.closeAllConnections();

@@ -6,7 +6,7 @@ import type { WorkerOptions } from '../../src/worker/index.js';
 
 const PROGRAM = fileURLToPath(new URL('./worker-process.mjs', import.meta.url));
 
-export type WorkerProcessOptions = { options: Partial<WorkerOptions>; ownsProcess?: boolean };
+export type WorkerProcessOptions = { options: Partial<WorkerOptions>; ownsProcess?: boolean; failpoint?: string };
 
 export class WorkerProcess {
   readonly child: ChildProcess;
@@ -16,13 +16,14 @@ export class WorkerProcess {
   #hasEnded = false;
 
   /** `shell` wraps the command, for limits that only a shell can set. */
-  constructor(settings: WorkerProcessOptions, shell?: string) {
+  constructor({ failpoint, ...settings }: WorkerProcessOptions, shell?: string) {
     const args = [PROGRAM, JSON.stringify(settings)];
     const [command, commandArgs] =
       shell === undefined
         ? [process.execPath, args]
         : ['/bin/sh', ['-c', `${shell}; exec "$0" "$@"`, process.execPath, ...args]];
-    this.child = spawn(command, commandArgs, { stdio: ['ignore', 'pipe', 'pipe'] });
+    const env = { ...process.env, ...(failpoint === undefined ? {} : { DROVER_WORKER_FAILPOINT: failpoint }) };
+    this.child = spawn(command, commandArgs, { stdio: ['ignore', 'pipe', 'pipe'], env });
     for (const stream of [this.child.stdout, this.child.stderr]) {
       if (stream === null) continue;
       createInterface({ input: stream }).on('line', (line) => {

@@ -320,6 +320,31 @@ describe('cancelling', () => {
     release.open();
   });
 
+  it('says nothing of a job that was lost while its payload was checked, and did not fit', async () => {
+    const [looked, go] = [gate(), gate()];
+    const payload = z.unknown().refine(async () => {
+      looked.open();
+      await go.passed;
+      return false;
+    });
+    const picky = handle(defineJob({ type: 'picky', payload }), () => {});
+    const worker = workerWith([picky, echoHandler], { slots: 1 });
+    const connection = await registered(worker);
+    const first = assignment('picky', 1);
+    connection.assign(first);
+    await looked.passed;
+    const second = { ...first, fence: 2 };
+    connection.assign(second);
+    // The newer grant waits for the older one, and is handed back.
+    connection.send({ kind: 'handBack' });
+    expect(await connection.takeOutcomes(1)).toEqual([{ id: first.id, fence: 2, kind: 'released' }]);
+    const other = assignment('echo', 2);
+    connection.assign(other);
+    go.open();
+    // In the only slot, so after the first; and the next to be told.
+    expect(await connection.takeOutcomes(1)).toMatchObject([{ id: other.id, kind: 'succeeded' }]);
+  });
+
   it('says nothing of a job that was lost, and runs its next grant only after the first has stopped', async () => {
     const settle = gate();
     const seen: string[] = [];

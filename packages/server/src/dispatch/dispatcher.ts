@@ -73,6 +73,8 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
     if (turn || stopped) return;
     turn = runTurns().finally(() => {
       turn = undefined;
+      // wanted since the last look, and before this: nobody else would see it until the next poll
+      if (wanted) schedule();
     });
   }
 

@@ -2,6 +2,7 @@
 import type { Grant, Hello } from '@drover/protocol';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
+import { loseGrants } from '../lifecycle/lose.js';
 import { releaseJobs } from '../lifecycle/release.js';
 
 const open = sql('session_open')`
@@ -21,6 +22,7 @@ returning paused`;
 /**
  * A process that died is followed by one with the same journal: what the journal names goes over to it. The
  * host must be the same, so a worker cannot take what was never in its folder by naming a stranger's session.
+ * `inherited` is of this grant alone: every verb by which the job leaves it unfinished takes the mark away.
  */
 const inherit = sql('session_inherit')`
 with previous as (
@@ -36,7 +38,7 @@ from json_to_recordset($4) as g(id uuid, fence int), previous p
 where j.id = g.id and j.fence = g.fence and j.session_id = p.id and j.state in ('running', 'unknown')`;
 
 /**
- * The start of a job that is to be held is durable in the journal before its handler runs, so one that the journal
+ * What a whole journal does not name. The start of a job that is to be held is durable in the journal before its handler runs, so one that the journal
  * does not name was never started; unless it was inherited, and the journal has told of its end before. Of other
  * jobs that is not known: they stay, and count as lost, or a job that kills its process at once would never come
  * to the limit of losses.
@@ -126,7 +128,10 @@ export async function openSession(
   if (!row) return undefined;
   if (previousSessions?.length) {
     await db.run(inherit, [sessionId, previousSessions, host, JSON.stringify(holds)]);
-    await releaseJobs(db, await db.run<Grant>(neverStarted, [previousSessions, sessionId, host]));
+    const unnamed = await db.run<Grant>(neverStarted, [previousSessions, sessionId, host]);
+    // a journal that could not be read whole proves nothing by what it does not name
+    if (hello.isJournalIncomplete === true) await loseGrants(db, serverId, unnamed);
+    else await releaseJobs(db, unnamed);
   }
   // in a statement of its own: what was granted or lost until the take-over must be seen
   const rows = await db.run<Grant | { id: null }>(held, [sessionId, holds.map((grant) => grant.id), connection]);

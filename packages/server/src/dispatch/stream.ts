@@ -22,11 +22,13 @@ type StreamDeps = WorkerConnectionDeps & {
   logger: Logger;
   /** Throws DroverError unless the request may speak as a worker. */
   authorize(request: IncomingMessage): void;
+  helloTimeoutMs?: number;
 };
 
 const HELLO_TIMEOUT_MS = 10_000;
 
 export function createWorkerStream(deps: StreamDeps): WorkerStream {
+  const { helloTimeoutMs = HELLO_TIMEOUT_MS } = deps;
   const sockets = new Set<WebSocket>();
   const server = new WebSocketServer({ noServer: true, perMessageDeflate: false, maxPayload: LIMITS.frameBytes });
   let stopping = false;
@@ -38,9 +40,11 @@ export function createWorkerStream(deps: StreamDeps): WorkerStream {
       close: (reason) => socket.close(1008, reason.slice(0, 120)),
       terminate: () => socket.terminate(),
     });
+    // Only for the hello: how long the database takes to answer it is no fault of the worker's, and has its own deadline.
     const helloLimit = setTimeout(() => {
-      if (!connection.registered) connection.refuse(new DroverError('invalid_request', 'no hello within 10 seconds'));
-    }, HELLO_TIMEOUT_MS);
+      if (connection.isGreeted) return;
+      connection.refuse(new DroverError('invalid_request', `no hello within ${helloTimeoutMs / 1000} seconds`));
+    }, helloTimeoutMs);
     socket.on('message', (data, isBinary) => {
       if (isBinary) connection.refuse(new DroverError('invalid_request', 'frames are JSON text'));
       else connection.receive(data.toString());

@@ -7,6 +7,7 @@ import pg from 'pg';
 import type { Logger } from 'pino';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
+import { within } from '../within.js';
 
 export type Hint = 'ready' | 'cancel' | 'pause';
 
@@ -29,6 +30,7 @@ type WakeupsDeps = {
 const CHANNEL = 'drover_hints';
 const HINT_PAUSE_MS = 10;
 const RECONNECT_MS = 1000;
+const LEAVE_MS = 2000;
 
 const notify = sql('notify')`select pg_notify('${CHANNEL}', $1)`;
 
@@ -83,9 +85,11 @@ export function createWakeups(deps: WakeupsDeps): Wakeups {
       stopped = true;
       clearTimeout(timer);
       clearTimeout(reconnect);
-      await listener?.end().catch(() => {
+      const left = listener?.end().catch(() => {
         // it is gone already
       });
+      // a database that stands still never answers
+      if (left) await within(LEAVE_MS, left);
     },
     tellOthers(hint) {
       if (stopped || !deps.othersAlive()) return;

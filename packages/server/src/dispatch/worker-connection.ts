@@ -41,7 +41,8 @@ export type WorkerConnectionDeps = {
 type Wire = { send(frame: string): void; close(reason: string): void; terminate(): void };
 
 export type WorkerConnection = {
-  readonly registered: boolean;
+  /** Whether hello has come. */
+  readonly isGreeted: boolean;
   receive(text: string): void;
   refuse(error: DroverError): void;
   /** The socket is gone. */
@@ -51,6 +52,11 @@ export type WorkerConnection = {
 export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): WorkerConnection {
   const { db, dispatcher, logger, serverId } = deps;
   let session: Session | undefined;
+  /**
+   * Outcomes that are being written, id → fence. While the database is slow the worker sends them again, and what waits
+   * must not grow by that.
+   */
+  const settling = new Map<string, number>();
   let opening = false;
   let gone = false;
 
@@ -194,12 +200,17 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
 
   function settle(current: Session, items: Outcome[]): void {
     const isOwn = ({ id, fence }: Grant) => isSwitchedOff('fencing') || current.grants.get(id) === fence;
-    const own = items.filter(isOwn);
+    const own = items.filter((item) => isOwn(item) && settling.get(item.id) !== item.fence);
     const stale = items.filter((item) => !isOwn(item)).map(grantOf);
     if (stale.length > 0) wire.send(JSON.stringify({ kind: 'ack', items: [], stale }));
     if (own.length === 0) return;
+    for (const { id, fence } of own) settling.set(id, fence);
+    const settled = () => {
+      for (const { id, fence } of own) if (settling.get(id) === fence) settling.delete(id);
+    };
     deps.outcomes.report(own.map((item) => limitOutcome(item, deps))).then(
       (tooLate) => {
+        settled();
         // a job that it gave back may have been granted to it again meanwhile
         for (const { id, fence } of own) if (current.grants.get(id) === fence) current.grants.delete(id);
         if (current.closed) return;
@@ -209,13 +220,17 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
         };
         wire.send(`{"kind":"ack","items":${grantsText(acknowledged.items)},"stale":${grantsText(acknowledged.stale)}}`);
       },
-      (error: Error) => logger.warn({ err: error }, 'outcomes were not written; the worker will send them again'),
+      (error: Error) => {
+        settled();
+        logger.warn({ err: error }, 'outcomes were not written; the worker will send them again');
+      },
     );
   }
 
   async function leaveForGood(current: Session): Promise<void> {
-    current.draining = true;
-    // first: whoever renews leases must not take it for one that was given up
+    // first: whoever renews leases must not take it for one that was given up, and a claim that is under way gives back
+    // what it was granted for this session
+    current.closed = true;
     dispatcher.remove(current);
     const rest = await endSession(db, serverId, current);
     if (rest.length > 0) await releaseJobs(db, rest);
@@ -224,8 +239,8 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
   }
 
   return {
-    get registered() {
-      return session !== undefined;
+    get isGreeted() {
+      return opening;
     },
     refuse,
     receive(text) {

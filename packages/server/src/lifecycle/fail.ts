@@ -31,7 +31,7 @@ with outcome as materialized (
     id uuid, fence int, run_ms double precision, retry_in_ms double precision, error text)
 ), retried as (
   update drover.job j
-  set state = 'scheduled', session_id = null, started_at = null,
+  set state = 'scheduled', session_id = null, started_at = null, inherited = false,
     run_at = now() + o.retry_in_ms * interval '1 millisecond',
     attempts = drover.add_attempt(j.attempts, j.attempt, 'failed', ${STARTED_AT}, j.session_id, o.error::json)
   from outcome o

@@ -21,15 +21,17 @@ import { STILL_RUNNING } from './still-running.js';
 /** Attempts of one job that may be lost together with their worker. */
 export const LOST_LIMIT = 3;
 
-const LOST_ERROR = `json_build_object('name', 'WorkerLostError', 'code', 'lost',
-      'message', 'the worker was lost while it held the job')`;
+/** Of an inherited job the journal of a dead process has told, durably before its handler was called. */
+const LOST_ERROR = `json_build_object('name', 'WorkerLostError', 'code', 'lost', 'message', case when j.inherited
+      then 'the process of the worker ended while it held the job; by its journal the handler had begun or was just about to'
+      else 'the worker was lost while it held the job' end)`;
 const WITH_LOST_ATTEMPT = `drover.add_attempt(j.attempts, j.attempt, 'lost', j.started_at, j.session_id, ${LOST_ERROR})`;
 
 /** The three ways a lost job goes, for jobs that join `lost` on the given condition. */
 const loseJobs = (condition: string, serverId: '$2' | '$3') => `
 returned as (
   update drover.job j
-  set state = 'ready', session_id = null, started_at = null, lost_attempts = lost_attempts + 1,
+  set state = 'ready', session_id = null, started_at = null, inherited = false, lost_attempts = lost_attempts + 1,
     attempts = ${WITH_LOST_ATTEMPT}
   from lost
   where ${condition} and not j.hold_if_lost and j.lost_attempts + 1 < ${LOST_LIMIT}
@@ -93,14 +95,16 @@ select array(select id::text from returned) || array(select id::text from held) 
 
 /**
  * Jobs that are running while their session has ended: granted after those that ended it had looked. The lease was
- * over by then, or the process gone, so they were not started. Of one that is to be held that is certain, because
- * the start of every other such job is in a journal (and an inherited one was started): it goes back unharmed. Others
- * may have been started by a process that died before its journal said so, and count as lost, or a job that kills its
- * process would never come to its limit. A session that comes back meanwhile waits for this, or this finds it alive.
+ * over by then, or the process gone, so they were not started, and go back unharmed. That is certain of one whose grant
+ * is younger than the end of the session, and of one that is to be held, because the start of every other such job is
+ * in a journal (and an inherited one was started). The rest may have been started by a process that died before its
+ * journal said so, and counts as lost, or a job that kills its process would never come to its limit. A session that
+ * comes back meanwhile waits for this, or this finds it alive.
  */
 const loseOfEnded = sql('lose_orphans')`
 with candidate as materialized (
-  select j.id, j.fence, j.session_id, j.hold_if_lost and not j.inherited and s.id is not null as is_unstarted
+  select j.id, j.fence, j.session_id,
+    s.id is not null and not j.inherited and (j.hold_if_lost or j.started_at > s.ended_at) as is_unstarted
   from drover.job j
   left join drover.session s on s.id = j.session_id
   where j.state = 'running' and (s.id is null or s.ended_at is not null)

@@ -13,7 +13,7 @@ with handed_back as (
   select * from json_to_recordset($1) as o(id uuid, fence int)
 )
 update drover.job j
-set state = 'ready', session_id = null, started_at = null, attempt = attempt - 1,
+set state = 'ready', session_id = null, started_at = null, inherited = false, attempt = attempt - 1,
   lost_attempts = lost_attempts - (j.state = 'unknown')::int,
   -- of an unknown job, the last one says that it was lost
   attempts = case when j.state = 'unknown' then j.attempts[:cardinality(j.attempts) - 1] else j.attempts end

@@ -10,7 +10,7 @@ const ONE_MORE_ATTEMPT = 'greatest(max_attempts, attempt - lost_attempts + 1)';
 
 const retryUnfinished = sql('retry_unfinished')`
 update drover.job
-set state = 'ready', run_at = now(), session_id = null, started_at = null,
+set state = 'ready', run_at = now(), session_id = null, started_at = null, inherited = false,
   order_key = nextval('drover.job_order'), max_attempts = ${ONE_MORE_ATTEMPT}, cancel_requested_at = null
 where id = $1 and state in ('scheduled', 'unknown')
 returning id`;

@@ -10,7 +10,7 @@ with outcome as (
   select * from json_to_recordset($1) as o(id uuid, fence int, in_ms double precision)
 )
 update drover.job j
-set state = 'scheduled', session_id = null, started_at = null, attempt = attempt - 1,
+set state = 'scheduled', session_id = null, started_at = null, inherited = false, attempt = attempt - 1,
   run_at = now() + o.in_ms * interval '1 millisecond'
 from outcome o
 where ${SAME_GRANT} and j.state in ('running', 'unknown')

@@ -2,11 +2,14 @@
  * PostgreSQL ends every connection, idle or busy, as it does when it is shut down. An error event that nobody hears
  * ends a Node process, so each place where one can come is met here.
  */
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { createClient } from '@drover/sdk';
+import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type OwnPostgres, startOwnPostgres } from '../../../../test/support/own-postgres.js';
 import { connectDatabase, type Database } from '../../src/db/database.js';
 import { sql } from '../../src/db/statement.js';
+import { createWakeups } from '../../src/dispatch/wakeups.js';
 import { createProcesses, type Processes } from '../faults/support/processes.js';
 import { type AnswerHolder, startAnswerHolder } from '../support/answer-holder.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
@@ -79,6 +82,65 @@ describe('the connections of a server', () => {
     pass();
     expect(await answered).toEqual([{ two: 2 }]);
     for (let each = 0; each < POOL_SIZE; each++) expect(await db.control.run(answer)).toEqual([{ one: 1 }]);
+  });
+});
+
+describe('a database that stands still', () => {
+  /** Leads to PostgreSQL until it is told to pass nothing on any more, not even that somebody leaves. */
+  async function startFreezer(databaseUrl: string) {
+    const target = new URL(databaseUrl);
+    const sockets = new Set<Socket>();
+    let isFrozen = false;
+    const server = createServer({ allowHalfOpen: true }, (near) => {
+      const far = connect({ port: Number(target.port), host: target.hostname, allowHalfOpen: true });
+      for (const [from, to] of [
+        [near, far],
+        [far, near],
+      ] as const) {
+        sockets.add(from.on('error', () => {}));
+        from.on('data', (bytes) => !isFrozen && to.write(bytes));
+        from.on('end', () => !isFrozen && to.end());
+      }
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const url = new URL(databaseUrl);
+    url.port = String((server.address() as AddressInfo).port);
+    return {
+      url: url.href,
+      freeze() {
+        isFrozen = true;
+      },
+      async close() {
+        for (const socket of sockets) socket.destroy();
+        await new Promise((resolve) => server.close(resolve));
+      },
+    };
+  }
+
+  test('does not keep a server from ending', async () => {
+    const database = await createTestDatabase();
+    const freezer = await startFreezer(database.url);
+    const db = connectDatabase({ url: freezer.url, poolSize: 1 });
+    const logger = pino({ level: 'silent' });
+    let heard = () => {};
+    const isHeard = new Promise<void>((resolve) => {
+      heard = resolve;
+    });
+    const wakeups = createWakeups({
+      ...{ url: () => freezer.url, db: db.control, serverId: 'one', logger, othersAlive: () => true },
+      onHint: () => heard(),
+    });
+    wakeups.start();
+    // Both connections stand when it freezes: the one that listens has heard something.
+    const say = setInterval(() => void database.pool.query(`select pg_notify('drover_hints', 'other ready')`), 50);
+    await isHeard;
+    clearInterval(say);
+    await db.control.run(answer);
+    freezer.freeze();
+    await wakeups.stop();
+    await db.close();
+    await freezer.close();
+    await database.drop();
   });
 });
 

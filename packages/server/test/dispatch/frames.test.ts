@@ -292,11 +292,11 @@ describe('an outcome', () => {
       worker.send({ kind: 'outcomes', items: [item] });
       expect((await worker.next('ack')).items).toEqual([grant]);
       const before = await rowOf(grant.id);
-      // gathered with the first it is acknowledged like it, else as stale: either way it need not be sent again
-      const { items, stale } = await worker.next('ack');
-      expect([...items, ...stale]).toEqual([grant]);
       worker.send({ kind: 'outcomes', items: [item, item] });
-      expect(await worker.next('ack')).toMatchObject({ items: [], stale: [grant, grant] });
+      let ack = await worker.next('ack');
+      // while the first is written it is passed over, and else it is stale: either way it need not be sent again
+      if (ack.stale.length === 1) ack = await worker.next('ack');
+      expect(ack).toMatchObject({ items: [], stale: [grant, grant] });
       expect({ ...(await rowOf(grant.id)), state: '', order_key: 0 }).toEqual({ ...before, state: '', order_key: 0 });
       const { rows } = await bench.database.pool.query(
         'select id from drover.job where parent_id = $1 union all select id from drover.job_history where parent_id = $1',

@@ -2,8 +2,12 @@
 import { type Hello, newId } from '@drover/protocol';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openSession } from '../../src/dispatch/session-store.js';
+import { failJobs } from '../../src/lifecycle/fail.js';
 import { loseExpiredSessions, loseGrants, loseOrphans } from '../../src/lifecycle/lose.js';
+import { promoteJobs } from '../../src/lifecycle/promote.js';
 import { releaseJobs } from '../../src/lifecycle/release.js';
+import { retryJob } from '../../src/lifecycle/retry.js';
+import { snoozeJobs } from '../../src/lifecycle/snooze.js';
 import { createLifecycleBench, type LifecycleBench, SERVER_ID } from '../support/lifecycle.js';
 import { helloOf } from './raw-worker.js';
 
@@ -38,6 +42,14 @@ test('a job to be held that the journal does not name was never started, and use
   const job = await heldBy(before, 'hold');
   await open({ previousSessions: [before] });
   expect(await bench.row(job.id)).toMatchObject({ state: 'ready', attempt: 0, lost_attempts: 0 });
+});
+
+test('but if the journal could not be read whole, it may have been started, and is held', async () => {
+  const before = newId();
+  await open({ sessionId: before });
+  const job = await heldBy(before, 'hold');
+  await open({ previousSessions: [before], isJournalIncomplete: true });
+  expect(await bench.row(job.id)).toMatchObject({ state: 'unknown', attempt: 1, lost_attempts: 1 });
 });
 
 test('any other may have been started, and counts as lost, so that a job that kills its process comes to its limit', async () => {
@@ -93,6 +105,58 @@ describe('a job to be held whose worker was given up', () => {
   });
 });
 
+describe('a job to be held that was inherited once and is granted again', () => {
+  const limits = { graceMs: 0, leaseMs: 1000, maxPulseAgeMs: 60_000 };
+
+  /** Its first process died after the line in its journal; the next one has it. */
+  async function inherited() {
+    const [before, after] = [newId(), newId()];
+    await open({ sessionId: before });
+    const { id, fence } = await heldBy(before, 'hold');
+    await open({ sessionId: after, previousSessions: [before], holds: [{ id, fence }] });
+    expect(await bench.row(id)).toMatchObject({ state: 'running', session_id: after, inherited: true });
+    const { type } = await bench.row(id);
+    return { id, fence, types: [type as string] };
+  }
+  const died = (id: string, fence: number) => loseGrants(bench.db.control, SERVER_ID, [{ id, fence }]);
+
+  test.each([
+    ['handed back', (id: string, fence: number) => releaseJobs(bench.db.control, [{ id, fence }])],
+    [
+      'retried by hand',
+      async (id: string, fence: number) => {
+        await died(id, fence);
+        await retryJob(bench.db.control, id);
+      },
+    ],
+    [
+      'failed and due again',
+      (id: string, fence: number) =>
+        failJobs(bench.db.control, SERVER_ID, [
+          { id, fence, runMs: 1, retryInMs: 0, error: { name: 'Error', message: 'once' } },
+        ]),
+    ],
+    ['snoozed', (id: string, fence: number) => snoozeJobs(bench.db.control, [{ id, fence, inMs: 0 }])],
+  ])('belongs to its new process alone after it was %s: one that dies before its start is no loss', async (_, back) => {
+    const { id, fence, types } = await inherited();
+    await back(id, fence);
+    await promoteJobs(bench.db.control, 100);
+    const sessionId = newId();
+    await open({ sessionId });
+    const [again] = await bench.claim(1, { types, sessionId });
+    expect(again).toMatchObject({ id, fence: fence + 1 });
+    const { attempt, lost_attempts } = await bench.row(id);
+    await bench.pool.query(`update drover.session set expires_at = now() - interval '1 hour' where id = $1`, [
+      sessionId,
+    ]);
+    await bench.pool.query(`update drover.beacon set at = now(), gap_ended_at = now() - interval '1 hour'`);
+    await loseExpiredSessions(bench.db.control, SERVER_ID, 100, limits);
+    expect(await bench.row(id)).toMatchObject({ state: 'unknown' });
+    await open({ previousSessions: [sessionId] });
+    expect(await bench.row(id)).toMatchObject({ state: 'ready', attempt: Number(attempt) - 1, lost_attempts });
+  });
+});
+
 test('a stranger on another host takes nothing over', async () => {
   const before = newId();
   await open({ sessionId: before, host: 'here' });
@@ -114,8 +178,8 @@ describe('a job that was granted to a session which had just ended', () => {
     return sessionId;
   }
 
-  test('was never started if it is to be held, and goes back unharmed', async () => {
-    const job = await heldBy(await ended(), 'hold');
+  test.each(['hold', 'rerun'] as const)('was never started (%s), and goes back unharmed', async (onLost) => {
+    const job = await heldBy(await ended(), onLost);
     expect(await mend()).toMatchObject({ released: 1, held: 0 });
     expect(await bench.row(job.id)).toMatchObject({ state: 'ready', attempt: 0, lost_attempts: 0, session_id: null });
   });
@@ -128,8 +192,21 @@ describe('a job that was granted to a session which had just ended', () => {
     expect(await bench.row(job.id)).toMatchObject({ state: 'unknown', session_id: sessionId });
   });
 
+  /** It was granted before the session ended, and whoever ended it has not seen that. */
+  async function grantedBefore(onLost: 'rerun' | 'hold') {
+    const job = await heldBy(await ended(), onLost);
+    await bench.pool.query(`update drover.job set started_at = now() - interval '2 minutes' where id = $1`, [job.id]);
+    return job;
+  }
+
+  test('was never started either if it is to be held and was granted just before that', async () => {
+    const job = await grantedBefore('hold');
+    expect(await mend()).toMatchObject({ released: 1, held: 0 });
+    expect(await bench.row(job.id)).toMatchObject({ state: 'ready', attempt: 0 });
+  });
+
   test('counts as lost otherwise', async () => {
-    const job = await heldBy(await ended(), 'rerun');
+    const job = await grantedBefore('rerun');
     expect(await mend()).toMatchObject({ released: 0, returned: 1 });
     expect(await bench.row(job.id)).toMatchObject({ state: 'ready', attempt: 1, lost_attempts: 1 });
   });

@@ -3,7 +3,7 @@
  * acknowledged. Each change is made here and gives the line that says it; reading the lines again gives the
  * same state.
  */
-import type { Grant, Outcome } from '@drover/protocol';
+import { type Grant, LIMITS, type Outcome } from '@drover/protocol';
 
 /** About what a started job takes in the file. */
 const STARTED_BYTES = 128;
@@ -20,9 +20,15 @@ type Held = {
 };
 
 export class JournalState {
-  /** Those whose jobs no server has given to a later one yet; the latest last. */
+  /**
+   * Those whose jobs no server has given to a later one yet; the latest last. The first is the last that a server has
+   * taken in, and what the journal knows of is that one's. Later ones can at most have been granted what they never
+   * heard of, so of too many it is one of these that goes.
+   */
   sessions: string[] = [];
   clusterId: string | undefined;
+  /** Of what those sessions started, some may be missing here: a part of an earlier file could not be read. */
+  isIncomplete = false;
   /** By job id. */
   readonly #held = new Map<string, Held>();
   /** About the size of a file that says no more than this state. */
@@ -30,6 +36,7 @@ export class JournalState {
 
   session(id: string): string {
     this.sessions.push(id);
+    if (this.sessions.length > LIMITS.previousSessions + 1) this.sessions.splice(1, 1);
     return line(['session', id]);
   }
 
@@ -37,7 +44,13 @@ export class JournalState {
   adopted(clusterId: string): string {
     this.sessions = this.sessions.slice(-1);
     this.clusterId = clusterId;
+    this.isIncomplete = false;
     return line(['adopted', clusterId]);
+  }
+
+  incomplete(): string {
+    this.isIncomplete = true;
+    return line(['incomplete']);
   }
 
   started(started: Started): string {
@@ -54,6 +67,7 @@ export class JournalState {
     held.finished = finished;
     // Its end says that it was started; and it may keep a whole assignment in memory.
     held.started = undefined;
+    this.#dropOlderOutcome(finished.id);
     return finishedLine(finished);
   }
 
@@ -81,6 +95,7 @@ export class JournalState {
     return started;
   }
 
+  /** At most one of each job. */
   undelivered(): Undelivered[] {
     const finished: Undelivered[] = [];
     for (const held of this.#all()) if (held.finished !== undefined) finished.push(held.finished);
@@ -92,6 +107,7 @@ export class JournalState {
     // First: what follows has come since.
     let text = this.clusterId === undefined ? '' : line(['adopted', this.clusterId]);
     for (const id of this.sessions) text += line(['session', id]);
+    if (this.isIncomplete) text += line(['incomplete']);
     for (const { started, finished } of this.#all()) {
       if (finished !== undefined) text += finishedLine(finished);
       else if (started !== undefined) text += startedLine(started);
@@ -112,6 +128,9 @@ export class JournalState {
         return;
       case 'adopted':
         this.adopted(values[0] as string);
+        return;
+      case 'incomplete':
+        this.incomplete();
         return;
       case 'started': {
         const [id, fence, type, onLost] = values as [string, number, string, string];
@@ -139,6 +158,13 @@ export class JournalState {
     const held: Held = { fence, started: undefined, finished: undefined, other: this.#held.get(id) };
     this.#held.set(id, held);
     return held;
+  }
+
+  /** A newer grant proves that a server has taken the older outcome, or that it would change nothing. */
+  #dropOlderOutcome(id: string): void {
+    const first = this.#held.get(id);
+    if (first?.finished === undefined || first.other?.finished === undefined) return;
+    this.acknowledged({ id, fence: Math.min(first.fence, first.other.fence) });
   }
 
   *#all(): Generator<Held> {

@@ -17,7 +17,7 @@
 import { randomUUID } from 'node:crypto';
 import { type FileHandle, mkdir, open, readFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
-import { DroverError, type Grant, LIMITS } from '@drover/protocol';
+import { DroverError, type Grant } from '@drover/protocol';
 import type { Logger } from '../../logger.js';
 import { type FolderLock, lockFolder } from './folder-lock.js';
 import { JournalState, type Started, type Undelivered } from './journal-state.js';
@@ -31,6 +31,9 @@ const COMPACT_RATIO = 4;
 const RETRY_MS = 1000;
 /** Acknowledgements only save work after a crash, so they wait for the next record, but no longer than this. */
 const LAZY_MS = 200;
+
+/** Jobs that are named in one line of the log. */
+const MAX_NAMED = 100;
 
 export type JournalOptions = {
   folder: string;
@@ -89,7 +92,12 @@ export class Journal {
 
   /** Sessions that had this folder before, whose jobs no server has given to this one yet. */
   get previousSessions(): string[] {
-    return this.#state.sessions.slice(0, -1).slice(-LIMITS.previousSessions);
+    return this.#state.sessions.slice(0, -1);
+  }
+
+  /** Whether those may have started more than this journal knows of. */
+  get isIncomplete(): boolean {
+    return this.#state.isIncomplete;
   }
 
   /** The cluster that its jobs are of, if a server has ever taken the worker in. */
@@ -120,7 +128,11 @@ export class Journal {
     const line = this.#state.acknowledged(grant);
     if (line === undefined) return;
     this.#append(line);
-    this.#timer ??= setTimeout(() => this.#writeSoon(), LAZY_MS);
+    this.#timer ??= setTimeout(() => {
+      // Whatever becomes of this one, the next acknowledgement needs a timer of its own.
+      this.#timer = undefined;
+      this.#writeSoon();
+    }, LAZY_MS);
   }
 
   /** A server of this cluster has taken the worker in, with everything that earlier sessions held. */
@@ -283,8 +295,14 @@ async function recover({ folder, discardDamaged, logger }: JournalOptions): Prom
     logger.warn(fields, 'the end of the journal was being written when its process died; it was promised to nobody');
   }
   for (const body of journal.bodies) state.read(body);
-  for (const { id, fence } of state.unfinished()) {
+  if (journal.damage !== undefined) state.incomplete();
+  const died = state.unfinished();
+  for (const { id, fence } of died) {
     state.finished({ id, fence, text: JSON.stringify({ id, fence, kind: 'lost' }) });
+  }
+  if (died.length > 0) {
+    const jobs = died.slice(0, MAX_NAMED).map(({ id, fence }) => `${id} ${fence}`);
+    logger.warn({ count: died.length, jobs }, 'these jobs were started when the last process of this folder died');
   }
   return state;
 }

@@ -1,7 +1,8 @@
 /**
- * Keeps one connection to one of the servers for as long as the worker is started. When it is lost, each other
- * server is tried at once; then comes a random pause, which grows with every round over all servers, without
- * end: a worker may start before its servers and outlive them.
+ * Keeps one connection to one of the servers for as long as the worker is started. When it is lost, the others are
+ * tried one after the other, the first after a short random time, because all workers of a server that is gone do so; then
+ * comes a random pause, which grows with every round over all servers, without end: a worker may start before its
+ * servers and outlive them.
  *
  * What always holds: `lost` is called exactly once for each `welcome`, and before the next one.
  */
@@ -43,6 +44,8 @@ export class Connection {
   #loop: Promise<void> | undefined;
   #socket: StreamSocket | undefined;
   #number = 0;
+  /** The server has asked it to leave, and it will. */
+  #leaving: NodeJS.Timeout | undefined;
 
   constructor(servers: ServerList, access: Access, events: ConnectionEvents) {
     this.#servers = servers;
@@ -73,6 +76,7 @@ export class Connection {
   /** Sends the last frame and waits, for a moment, until the server has acted on it and closed. */
   async sayGoodbye(frame: string): Promise<void> {
     this.#stopped.abort();
+    clearTimeout(this.#leaving);
     const socket = this.#socket;
     if (!socket?.isReady) return;
     socket.send(frame, () => {});
@@ -82,13 +86,16 @@ export class Connection {
   /** Closes for good; resolves when the socket is gone. */
   async stop(): Promise<void> {
     this.#stopped.abort();
+    clearTimeout(this.#leaving);
     this.#socket?.close();
     await this.#loop;
   }
 
-  /** Leaves this server for another one. */
+  /** Leaves this server for another one, when its time comes: a server that stops asks all its workers at once. */
   moveOn(): void {
-    this.#socket?.close();
+    const socket = this.#socket;
+    if (socket === undefined || this.#leaving !== undefined) return;
+    this.#leaving = setTimeout(() => socket.close(), this.#spreadMs());
   }
 
   /** Nothing can be waited for: the other side is silent, or cannot be understood. */
@@ -109,15 +116,22 @@ export class Connection {
         triedInRound = 0;
       }
       triedInRound++;
-      let pauseMs = 0;
+      // Asked to leave, it has waited before.
+      let pauseMs = end.stoodMs > 0 && this.#leaving === undefined ? this.#spreadMs() : 0;
+      clearTimeout(this.#leaving);
+      this.#leaving = undefined;
       if (triedInRound >= this.#servers.urls.length) {
         triedInRound = 0;
         rounds++;
-        pauseMs = pauseAfter(rounds, this.#events.patience().longestPauseMs, Math.random());
+        pauseMs += pauseAfter(rounds, this.#events.patience().longestPauseMs, Math.random());
       }
       this.#events.log({ url, reason: end.reason, pauseMs }, 'not connected; trying again');
       await pause(pauseMs, this.#stopped.signal);
     }
+  }
+
+  #spreadMs(): number {
+    return Math.round(this.#events.patience().spreadMs * Math.random());
   }
 
   /** One connection, from its handshake to its end. */

@@ -39,9 +39,12 @@ export type LinkEvents = {
 };
 
 /** What is known before the start. */
-export type LinkOptions = Pick<LinkSettings, 'urls' | 'access' | 'identity'>;
+export type LinkOptions = Pick<LinkSettings, 'urls' | 'access'>;
 /** What is known at the start. */
-export type LinkStart = Pick<LinkSettings, 'clusterId' | 'selfDestruct' | 'previousSessions' | 'isolatedProcesses'>;
+export type LinkStart = Pick<
+  LinkSettings,
+  'identity' | 'clusterId' | 'selfDestruct' | 'previousSessions' | 'isolatedProcesses'
+>;
 
 export class Link {
   readonly #options: LinkOptions;

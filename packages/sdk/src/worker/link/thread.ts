@@ -20,7 +20,7 @@ import type { SharedProcessTable } from '../isolation/process-table.js';
 import { Connection } from './connection.js';
 import { Heartbeat } from './heartbeat.js';
 import { HeldGrants } from './held-grants.js';
-import { LeaseClock, type Reading, readClocks } from './lease-clock.js';
+import { elapsedMs, LeaseClock, type Reading, readClocks } from './lease-clock.js';
 import { endProcess, LeaseWatch } from './lease-watch.js';
 import type { LinkEvent, LinkSettings, ToLinkThread } from './messages.js';
 import { Outbound } from './outbound.js';
@@ -227,8 +227,7 @@ class LinkThread {
 
   #patience(): Patience {
     const { lease } = this.#clock;
-    const isOver = this.#clock.look(readClocks()).phase === 'over';
-    return patienceWith(lease && { leaseMs: lease.leaseMs, isOver });
+    return patienceWith(lease && { leaseMs: lease.leaseMs, ageMs: elapsedMs(lease.since, readClocks()) });
   }
 
   #refused(error: DroverError, url: string): void {

@@ -4,10 +4,12 @@ import { once } from 'node:events';
 import { type FileHandle, mkdtemp, open, readdir, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Journal, type JournalOptions } from '../../../src/worker/journal/journal.js';
-import { RecordWriter } from '../../../src/worker/journal/records.js';
+import { JournalState } from '../../../src/worker/journal/journal-state.js';
+import { RecordWriter, readJournal } from '../../../src/worker/journal/records.js';
 import { gate } from '../../support/gate.js';
 
 const WRITER = fileURLToPath(new URL('../../support/journal-process.mjs', import.meta.url));
@@ -115,6 +117,14 @@ describe('a journal', () => {
     expect(mended.undelivered().map(({ id }) => id)).toContain('b');
     const aside = (await readdir(folder)).find((name) => name.startsWith('journal.damaged-'));
     expect((await readFile(join(folder, aside as string))).length).toBe(bytes.length);
+    // Until a server has taken over what is left, also for processes that find nothing wrong with the new file.
+    expect(mended.isIncomplete).toBe(true);
+    await mended.close(true);
+    const later = await journalOf({ sessionId: 'later' });
+    expect(later.isIncomplete).toBe(true);
+    later.adopted('cluster');
+    await later.close(true);
+    expect((await journalOf()).isIncomplete).toBe(false);
   });
 
   it('of a newer version is refused and left alone', async () => {
@@ -122,6 +132,44 @@ describe('a journal', () => {
     await writeFile(join(folder, 'journal'), first);
     await expect(journalOf()).rejects.toThrow('newer version');
     expect(await readFile(join(folder, 'journal'))).toEqual(first);
+  });
+
+  it('writes acknowledgements soon, also after one that came while a slow disk was written to', async () => {
+    const [slow, writing] = [gate(), gate()];
+    let isSlow = false;
+    const openFile = async (path: string, flags: string): Promise<FileHandle> => {
+      const file = await open(path, flags);
+      const datasync = file.datasync.bind(file);
+      file.datasync = async () => {
+        if (isSlow) {
+          writing.open();
+          await slow.passed;
+        }
+        await datasync();
+      };
+      return file;
+    };
+    const journal = await journalOf({ openFile });
+    for (const id of ['a', 'b']) journal.finished(outcome(id));
+    await journal.commit();
+    isSlow = true;
+    journal.started(job('c'));
+    const committed = journal.commit();
+    await writing.passed;
+    journal.acknowledged({ id: 'a', fence: 1 });
+    // Longer than an acknowledgement waits for company.
+    await delay(300);
+    slow.open();
+    isSlow = false;
+    await committed;
+    const said = async () => {
+      const state = new JournalState();
+      for (const body of readJournal(await readFile(join(folder, 'journal'))).bodies) state.read(body);
+      return state.undelivered().map(({ id }) => id);
+    };
+    await expect.poll(said).toEqual(['b']);
+    journal.acknowledged({ id: 'b', fence: 1 });
+    await expect.poll(said, { timeout: 5000 }).toEqual([]);
   });
 
   it('stays small when what it says was acknowledged', async () => {

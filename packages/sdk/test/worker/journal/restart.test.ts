@@ -1,11 +1,16 @@
 /** A worker with a data folder, over the deaths of its process. */
-import { mkdtemp, rm } from 'node:fs/promises';
+import { spawnSync } from 'node:child_process';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { WorkerOptions } from '../../../src/worker/index.js';
 import { assignment, CLUSTER_ID, StreamPeer } from '../../support/stream-peer.js';
 import { WorkerProcess } from '../../support/worker-process.js';
+
+/** Long enough to start a job on a busy machine, short enough to wait until it is over. */
+const LEASE_MS = 3000;
 
 let peer: StreamPeer;
 let dataDir: string;
@@ -20,8 +25,9 @@ afterEach(async () => {
   await rm(dataDir, { recursive: true });
 });
 
-function processWith(options: Partial<WorkerOptions> = {}, shell?: string): WorkerProcess {
-  const started = new WorkerProcess({ options: { url: peer.url, slots: 3, dataDir, ...options } }, shell);
+function processWith(options: Partial<WorkerOptions> = {}, shell?: string, failpoint?: string): WorkerProcess {
+  const settings = { options: { url: peer.url, slots: 3, dataDir, ...options }, ...(failpoint && { failpoint }) };
+  const started = new WorkerProcess(settings, shell);
   processes.push(started);
   return started;
 }
@@ -71,9 +77,13 @@ describe('a worker that is started again with its data folder', () => {
     await connection.takeOutcomes(1);
     await first.kill();
 
-    processWith();
+    const next = processWith();
     const second = await peer.connection();
     const hello = await second.welcome();
+    const named = await next.says('these jobs were started when the last process of this folder died');
+    expect(named).toContain(`"${held.id} 1"`);
+    expect(named).toContain(`"${rerun.id} 1"`);
+    expect(named).not.toContain(echo.id);
     expect(hello.previousSessions).toEqual([sessionId]);
     expect(hello.sessionId).not.toBe(sessionId);
     expect(hello.holds.map(({ id }) => id).sort()).toEqual([echo.id, held.id, rerun.id].sort());
@@ -87,6 +97,38 @@ describe('a worker that is started again with its data folder', () => {
     const third = await (await peer.connection()).welcome();
     expect(third.holds).toEqual([]);
     expect(third).not.toHaveProperty('previousSessions');
+  });
+
+  it('tells of the last grant of a job that it was given again, not of one that it had handed back before', async () => {
+    const first = processWith();
+    const connection = await peer.connection();
+    await connection.welcome();
+    // The older outcome is never acknowledged: the answer was lost, and then the process.
+    const held = assignment('echo', 1, { onLost: 'hold' });
+    connection.assign(held);
+    await connection.takeOutcomes(1);
+    connection.assign({ ...held, type: 'ignore', fence: 2 });
+    await first.says(`started ignore ${held.id}`);
+    await first.kill();
+
+    processWith();
+    const second = await peer.connection();
+    expect((await second.welcome()).holds).toEqual([{ id: held.id, fence: 2 }]);
+    expect(await second.takeOutcomes(1)).toEqual([{ id: held.id, fence: 2, kind: 'lost' }]);
+  });
+
+  it('says so if its predecessor’s journal could not be read whole', async () => {
+    const first = processWith();
+    await (await peer.connection()).welcome();
+    await first.kill();
+    const path = join(dataDir, 'journal');
+    const bytes = await readFile(path);
+    bytes.write('?', bytes.length - 10);
+    await writeFile(path, bytes);
+
+    processWith({ discardDamagedJournal: true });
+    const connection = await peer.connection();
+    expect(await connection.welcome()).toMatchObject({ isJournalIncomplete: true });
   });
 
   it('has nothing to tell after a proper stop', async () => {
@@ -140,4 +182,20 @@ it('takes no jobs while its journal cannot be written, says so, still reports, a
     expect(outcome.kind).toBe('succeeded');
     break;
   }
+});
+
+it('hands a held job back that it could not begin before its lease was in doubt', async () => {
+  const worker = processWith({}, undefined, 'hold.journaled:1:stop');
+  const connection = await peer.connection();
+  await connection.welcome({ beatMs: 250, leaseMs: LEASE_MS });
+  connection.answerBeats();
+  const held = assignment('echo', 1, { onLost: 'hold' });
+  connection.assign(held);
+  const state = () => spawnSync('ps', ['-o', 'state=', '-p', String(worker.child.pid)], { encoding: 'utf8' }).stdout;
+  await expect.poll(state, { timeout: 20_000 }).toMatch(/^T/);
+  // By the clock of its machine, which goes on: there is nothing to wait for but the time.
+  await delay(LEASE_MS);
+  worker.signal('SIGCONT');
+  expect(await connection.takeOutcomes(1)).toEqual([{ id: held.id, fence: 1, kind: 'released' }]);
+  expect(worker.lines.filter((line) => line.startsWith('started'))).toEqual([]);
 });

@@ -7,19 +7,39 @@ describe('the patience with a server', () => {
   it.each([3000, 10_000, 30_000, 60_000])(
     'leaves time for three deaf servers and a good one in half a lease of %i ms',
     (leaseMs) => {
-      const { handshakeMs, welcomeMs } = patienceWith({ leaseMs, isOver: false });
+      const { handshakeMs, welcomeMs } = patienceWith({ leaseMs, ageMs: leaseMs / 2 });
       expect(3 * handshakeMs + welcomeMs / 2).toBeLessThanOrEqual(phaseStarts(leaseMs).stoppingMs - leaseMs / 2);
     },
   );
 
   it.each([3000, 30_000])('lets a worker whose lease of %i ms is over come back within another one', (leaseMs) => {
-    const { handshakeMs, longestPauseMs } = patienceWith({ leaseMs, isOver: true });
-    expect(longestPauseMs + handshakeMs).toBeLessThan(leaseMs);
+    const { handshakeMs, longestPauseMs, spreadMs } = patienceWith({ leaseMs, ageMs: leaseMs });
+    expect(spreadMs + longestPauseMs + handshakeMs).toBeLessThan(leaseMs);
   });
 
   it('is long before the first lease, and never so short that a busy server cannot answer', () => {
-    expect(patienceWith(undefined)).toEqual({ handshakeMs: 10_000, welcomeMs: 20_000, longestPauseMs: 5000 });
-    expect(patienceWith({ leaseMs: 100, isOver: false })).toMatchObject({ handshakeMs: 250, welcomeMs: 250 });
+    const { handshakeMs, welcomeMs, longestPauseMs } = patienceWith(undefined);
+    expect({ handshakeMs, welcomeMs, longestPauseMs }).toEqual({
+      handshakeMs: 10_000,
+      welcomeMs: 20_000,
+      longestPauseMs: 5000,
+    });
+    expect(patienceWith({ leaseMs: 100, ageMs: 0 })).toMatchObject({ handshakeMs: 250, welcomeMs: 250 });
+  });
+
+  it('spreads the workers of a server that is gone, and leaves them the second half of the lease', () => {
+    expect(patienceWith({ leaseMs: 30_000, ageMs: 0 }).spreadMs).toBe(1000);
+    expect(patienceWith({ leaseMs: 600_000, ageMs: 0 }).spreadMs).toBe(2000);
+    for (const leaseMs of [100, 3000, 30_000, 600_000]) {
+      for (let share = 0; share <= 1.2; share += 0.05) {
+        const ageMs = leaseMs * share;
+        const { spreadMs } = patienceWith({ leaseMs, ageMs });
+        expect(spreadMs).toBeGreaterThanOrEqual(0);
+        if (ageMs < phaseStarts(leaseMs).overMs) {
+          expect(ageMs + spreadMs).toBeLessThanOrEqual(Math.max(ageMs, leaseMs / 2));
+        }
+      }
+    }
   });
 
   it('is not exceeded by any pause, and pauses grow with the rounds', () => {
@@ -27,7 +47,7 @@ describe('the patience with a server', () => {
     expect(pauseAfter(2, 5000, 1)).toBe(200);
     expect(pauseAfter(2, 5000, 0)).toBe(100);
     expect(pauseAfter(1000, 5000, 1)).toBe(5000);
-    expect(pauseAfter(1000, patienceWith({ leaseMs: 3000, isOver: false }).longestPauseMs, 1)).toBe(150);
+    expect(pauseAfter(1000, patienceWith({ leaseMs: 3000, ageMs: 0 }).longestPauseMs, 1)).toBe(150);
   });
 });
 

@@ -22,7 +22,8 @@ export type OwnedServer = Owned & { readonly url: string };
 
 export type Processes = {
   startServer(databaseUrl: string, options?: { failpoint?: string; flags?: string[] }): Promise<OwnedServer>;
-  startWorker(name: string, urls: readonly string[]): Owned;
+  /** With a journal it has a folder of its own, the same for all workers of its name. */
+  startWorker(name: string, urls: readonly string[], options?: { hasJournal?: boolean; failpoint?: string }): Owned;
   /** Every execution so far: job, attempt, moments of the start and of the end, if there was one. */
   executions(): Execution[];
   log(): string;
@@ -70,10 +71,13 @@ export function createProcesses(): Processes {
       });
       return { ...server, url };
     },
-    startWorker(name, urls) {
+    startWorker(name, urls, { hasJournal = false, failpoint } = {}) {
       const witness = join(folder, `${name}-${files.length}`);
       files.push(witness);
-      return start(WORKER, [], { FAULTS_WORKER: JSON.stringify({ name, urls, witness }) });
+      const dataDir = hasJournal ? join(folder, `data-${name}`) : undefined;
+      const env: Record<string, string> = { FAULTS_WORKER: JSON.stringify({ name, urls, witness, dataDir }) };
+      if (failpoint !== undefined) env.DROVER_WORKER_FAILPOINT = failpoint;
+      return start(WORKER, [], env);
     },
     executions: () => files.flatMap(readExecutions),
     log: () => owned.map(({ child, log }) => `── ${child.spawnfile} ${child.pid}\n${log()}`).join('\n'),

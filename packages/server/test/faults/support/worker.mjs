@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { defineJob } from '@drover/sdk';
 import { createWorker, handle, runWorker } from '@drover/sdk/worker';
 
-const { name, urls, witness: path } = JSON.parse(process.env.FAULTS_WORKER ?? '{}');
+const { name, urls, witness: path, dataDir } = JSON.parse(process.env.FAULTS_WORKER ?? '{}');
 const witness = openSync(path, 'a');
 const now = () => Number(process.hrtime.bigint() / 1000n) / 1000;
 let executions = 0;
@@ -20,4 +20,4 @@ const work = handle(defineJob({ type: 'work' }), async ({ id, attempt, payload }
 
 process.on('disconnect', () => process.exit(1));
 process.channel?.unref();
-await runWorker(createWorker({ handlers: [work], name, url: urls, slots: 5 }));
+await runWorker(createWorker({ handlers: [work], name, url: urls, slots: 5, dataDir }));

@@ -1,0 +1,9 @@
+/** Waits for something that may never come, but not for ever. */
+export async function within(ms: number, promise: Promise<unknown>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const limit = new Promise((resolve) => {
+    timer = setTimeout(resolve, ms);
+  });
+  await Promise.race([promise, limit]);
+  clearTimeout(timer);
+}

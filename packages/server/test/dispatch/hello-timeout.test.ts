@@ -1,0 +1,69 @@
+/** How long a worker may take to say hello, and that it is not blamed for a database that takes long to answer it. */
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { newId, STREAM_VERSION } from '@drover/protocol';
+import { pino } from 'pino';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { connectDatabase, type Database } from '../../src/db/database.js';
+import { createDispatcher } from '../../src/dispatch/dispatcher.js';
+import { createOutcomes } from '../../src/dispatch/outcomes.js';
+import { createProgressWriter } from '../../src/dispatch/progress.js';
+import { createWorkerStream, type WorkerStream } from '../../src/dispatch/stream.js';
+import { createMetrics } from '../../src/metrics.js';
+import { type AnswerHolder, startAnswerHolder } from '../support/answer-holder.js';
+import { createTestDatabase, type TestDatabase } from '../support/database.js';
+import { connect, helloOf } from './raw-worker.js';
+
+const HELLO_MS = 300;
+
+let database: TestDatabase;
+let holder: AnswerHolder;
+let db: Database;
+let http: Server;
+let stream: WorkerStream;
+let port: number;
+beforeAll(async () => {
+  database = await createTestDatabase();
+  holder = await startAnswerHolder(database.url);
+  db = connectDatabase({ url: holder.url, poolSize: 2 });
+  const common = { db: db.control, logger: pino({ level: 'silent' }), serverId: newId(), metrics: createMetrics() };
+  const signal = new AbortController().signal;
+  stream = createWorkerStream({
+    ...common,
+    dispatcher: createDispatcher({ ...common, pollMs: 1000, isPaused: () => false }),
+    outcomes: createOutcomes({ ...common, signal, onFinished() {}, onQueued() {} }),
+    progress: createProgressWriter(db.control),
+    ...{ beatMs: 1000, leaseMs: 10_000, payloadLimitBytes: 1000, resultLimitBytes: 1000 },
+    ...{ clusterId: async () => 'here', servers: () => [], authorize() {}, helloTimeoutMs: HELLO_MS },
+  });
+  http = createServer().on('upgrade', (...given) => stream.upgrade(...given));
+  await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve));
+  port = (http.address() as AddressInfo).port;
+});
+afterAll(async () => {
+  await stream.stop(0);
+  await new Promise((resolve) => http.close(resolve));
+  await db.close();
+  await holder.close();
+  await database.drop();
+});
+
+test('a connection that says nothing is refused', async () => {
+  const worker = await connect({ port });
+  expect(await worker.next('refused')).toMatchObject({
+    code: 'invalid_request',
+    message: 'no hello within 0.3 seconds',
+  });
+});
+
+test('one that has said hello is not, however long the database takes', async () => {
+  const worker = await connect({ port });
+  const pass = holder.holdAnswersTo('session_open');
+  worker.send(helloOf());
+  // Its own time is over before that of a later connection.
+  const silent = await connect({ port });
+  await silent.next('refused');
+  expect(worker.waiting('refused')).toEqual([]);
+  pass();
+  expect(await worker.next('welcome')).toMatchObject({ version: STREAM_VERSION });
+});

@@ -1,0 +1,77 @@
+/**
+ * A worker that is killed between the line of its journal, which says that a held job is started, and the first line of
+ * the handler. Nobody can tell such a job from one that has begun, so it waits for a person, and says why.
+ */
+import { createClient, defineJob } from '@drover/sdk';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
+import { createTestDatabase, type TestDatabase } from '../support/database.js';
+import { guardMoves } from '../support/guard-moves.js';
+import { createProcesses, type OwnedServer, type Processes, until } from './support/processes.js';
+
+const held = defineJob<{ ms: number; number: number }>({ type: 'work', onLost: 'hold' });
+const TEST_MS = 90_000;
+const WITH_JOURNAL = { hasJournal: true };
+
+let database: TestDatabase;
+let processes: Processes;
+let server: OwnedServer;
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+  await guardMoves(database.pool);
+});
+afterAll(() => database.drop());
+beforeEach(async () => {
+  processes = createProcesses();
+  server = await processes.startServer(database.url);
+});
+afterEach(async ({ task }) => {
+  if (task.result?.state === 'fail') console.error(processes.log());
+  await processes.end();
+});
+
+async function killedBeforeTheHandler() {
+  const worker = processes.startWorker('one', [server.url], { ...WITH_JOURNAL, failpoint: 'hold.journaled:1' });
+  const client = createClient({ url: server.url });
+  const { id } = await client.enqueue(held, { ms: 0, number: 7 });
+  expect(await worker.exited).toBe('SIGKILL');
+  const isUnknown = async () => (await client.get(id))?.state === 'unknown';
+  const lastError = async () => (await client.get(id))?.attempts.at(-1)?.error;
+  return { client, id, isUnknown, lastError };
+}
+
+async function expectRetryRunsIt({ client, id }: Awaited<ReturnType<typeof killedBeforeTheHandler>>): Promise<void> {
+  expect(processes.executions()).toEqual([]);
+  await client.retry(id);
+  expect(await client.result(id)).toBe(7);
+  expect(processes.executions()).toMatchObject([{ id, attempt: 2 }]);
+  await client.close();
+}
+
+it('becomes unknown as soon as the next process has read the journal, says so, and runs when a person retries it', {
+  timeout: TEST_MS,
+}, async () => {
+  const job = await killedBeforeTheHandler();
+  processes.startWorker('one', [server.url], WITH_JOURNAL);
+  await until('the job is unknown', job.isUnknown);
+  expect(await job.lastError()).toMatchObject({
+    code: 'lost',
+    message: expect.stringMatching(/process of the worker ended .* journal .* begun or was just about to/),
+  });
+  await expectRetryRunsIt(job);
+});
+
+it('stays unknown if the next process comes only when the lease is over, because its journal names the job', {
+  timeout: TEST_MS,
+}, async () => {
+  const job = await killedBeforeTheHandler();
+  await until('the worker is given up', job.isUnknown);
+  expect(await job.lastError()).toMatchObject({ code: 'lost', message: expect.stringContaining('worker was lost') });
+  processes.startWorker('one', [server.url], WITH_JOURNAL);
+  await until('the journal was read', async () => {
+    const { rows } = await database.pool.query('select inherited from drover.job where id = $1', [job.id]);
+    return rows[0]?.inherited === true;
+  });
+  expect(await job.isUnknown()).toBe(true);
+  await expectRetryRunsIt(job);
+});
