@@ -124,7 +124,10 @@ async function measureInstant() {
      where x.id = s.id`,
     [due, instant, seconds],
   );
-  await sleep(instant.getTime() - Date.now() - 500);
+  const spareMs = instant.getTime() - Date.now();
+  // what is due before it is there is late by the preparation
+  if (spareMs < 0) console.log(`NOT VALID: the preparation ended ${-spareMs} ms after the instant`);
+  await sleep(spareMs - 500);
   const since = cpuCounter();
   let fired = 0;
   for (const deadline = Date.now() + 60_000 + 1000 * seconds; fired < due && Date.now() < deadline; await sleep(200)) {
