@@ -1,8 +1,9 @@
 /**
- * `node scripts/bench-schedules.mjs [schedules] [due] [seconds]`: how late occurrences are when many fall on one instant (or into so
- * many seconds), and what idle schedules cost. One server in this process on an embedded PostgreSQL; nobody runs the jobs.
+ * `node scripts/bench-schedules.mjs [schedules] [due] [seconds] [idle seconds]`: how late occurrences are when many fall on one
+ * instant (or into so many seconds), and what idle schedules cost. One server in this process on an embedded PostgreSQL; nobody runs
+ * the jobs. The CPU of PostgreSQL is known on Linux alone.
  */
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -15,8 +16,7 @@ const { createServer, migrate, startEmbeddedPostgres } = await import(join(root,
 const pg = require('pg');
 const { pino } = require('pino');
 
-const [total = 100_000, due = 10_000, seconds = 0] = process.argv.slice(2).map(Number);
-const IDLE_MS = 10_000;
+const [total = 100_000, due = 10_000, seconds = 0, idleSeconds = 10] = process.argv.slice(2).map(Number);
 const PREPARE_MS = 5000;
 
 const folder = mkdtempSync(join(tmpdir(), 'drover-bench-'));
@@ -41,9 +41,9 @@ const server = createServer(
 );
 await server.start();
 try {
-  console.log(`idle with no schedules: ${await idleShare()} % of a core`);
+  console.log(`idle with no schedules: ${await idleShare()}`);
   await putSchedules();
-  console.log(`idle with ${total} schedules: ${await idleShare()} % of a core`);
+  console.log(`idle with ${total} schedules: ${await idleShare()}`);
   await measureInstant();
 } finally {
   await server.stop();
@@ -52,12 +52,43 @@ try {
   rmSync(folder, { recursive: true, force: true });
 }
 
-/** CPU of this process, which is the server. */
 async function idleShare() {
+  const since = cpuCounter();
+  await sleep(idleSeconds * 1000);
+  const { serverMs, postgresMs } = since();
+  const share = (ms) => `${(ms / 10 / idleSeconds).toFixed(2)} %`;
+  return `server ${share(serverMs)}, PostgreSQL ${share(postgresMs)} of a core`;
+}
+
+/** Begins to count the CPU of this process, which is the server, and of PostgreSQL. */
+function cpuCounter() {
   const before = process.cpuUsage();
-  await sleep(IDLE_MS);
-  const { user, system } = process.cpuUsage(before);
-  return ((user + system) / 10 / IDLE_MS).toFixed(2);
+  const postgresBefore = postgresCpuMs();
+  return () => {
+    const { user, system } = process.cpuUsage(before);
+    return { serverMs: (user + system) / 1000, postgresMs: postgresCpuMs() - postgresBefore };
+  };
+}
+
+/**
+ * Of the processes that live (their user and system time is the first number of schedstat, in nanoseconds) and of those that have
+ * ended (which their parent knows, in hundredths of a second).
+ */
+function postgresCpuMs() {
+  if (process.platform !== 'linux') return Number.NaN;
+  const postmaster = readFileSync(`/proc/${postgres.pid}/stat`, 'utf8').split(' ');
+  let total = 10 * (Number(postmaster[15]) + Number(postmaster[16]));
+  for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
+    try {
+      const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+      const parent = Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]);
+      if (Number(pid) !== postgres.pid && parent !== postgres.pid) continue;
+      total += Number(readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ')[0]) / 1e6;
+    } catch {
+      // it has ended meanwhile
+    }
+  }
+  return total;
 }
 
 /** All of them once a year, as rows like those the API makes, with the next time far away. */
@@ -93,11 +124,16 @@ async function measureInstant() {
      where x.id = s.id`,
     [due, instant, seconds],
   );
-  const before = process.cpuUsage();
+  const spareMs = instant.getTime() - Date.now();
+  // what is due before it is there is late by the preparation
+  if (spareMs < 0) console.log(`NOT VALID: the preparation ended ${-spareMs} ms after the instant`);
+  await sleep(spareMs - 500);
+  const since = cpuCounter();
   let fired = 0;
   for (const deadline = Date.now() + 60_000 + 1000 * seconds; fired < due && Date.now() < deadline; await sleep(200)) {
     fired = (await pool.query('select count(*)::int as n from drover.occurrence')).rows[0].n;
   }
+  const { serverMs, postgresMs } = since();
   const { rows } = await pool.query(
     `select count(*)::int as occurrences, extract(epoch from max(due_at) - min(due_at))::int as span, count(distinct job_id)::int as jobs,
        round((percentile_cont(0.5) within group (order by extract(epoch from decided_at - due_at)))::numeric * 1000) as p50,
@@ -106,8 +142,7 @@ async function measureInstant() {
      from drover.occurrence where state = 'fired'`,
   );
   const { occurrences, span, jobs, p50, p99, worst } = rows[0];
-  const { user, system } = process.cpuUsage(before);
-  console.log(`CPU of the server for it: ${((user + system) / 1e6).toFixed(2)} s`);
+  console.log(`CPU for it: server ${(serverMs / 1000).toFixed(2)} s, PostgreSQL ${(postgresMs / 1000).toFixed(2)} s`);
   console.log(
     `${due} due within ${span} s: ${occurrences} fired, ${jobs} jobs; lateness p50 ${p50} ms, p99 ${p99} ms, worst ${worst} ms`,
   );

@@ -1,12 +1,16 @@
 /** `npm test`: makes the repository ready and runs the tests. Arguments go to vitest: `npm test -- cli`. */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
+import { installForTests } from './debian-tools.mjs';
 import { root, setup } from './setup.mjs';
 
+const args = process.argv.slice(2);
+
 setup();
+installForTests(args.filter((arg) => !arg.startsWith('-')));
 const started = performance.now();
 const vitest = join(root, 'node_modules/vitest/vitest.mjs');
-const { status } = spawnSync(process.execPath, [vitest, 'run', ...process.argv.slice(2)], {
+const { status } = spawnSync(process.execPath, [vitest, 'run', ...args], {
   cwd: root,
   stdio: 'inherit',
 });

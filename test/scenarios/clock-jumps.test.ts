@@ -1,6 +1,6 @@
 /**
  * Clocks that are set while schedules run. That of a server decides nothing: it is moved by a module that is loaded into the
- * process. That of the database decides everything: moving it takes libfaketime, which `npm run verify` installs where it can.
+ * process. That of the database decides everything: moving it takes libfaketime, which `npm test` installs where it can.
  */
 import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -12,6 +12,7 @@ import { migrate } from '../../packages/server/src/db/migrate.js';
 import { checkLedger } from '../../packages/server/test/schedules/support/check-ledger.js';
 import { type ChaosDatabase, createDatabase } from '../chaos/database.js';
 import { createFakeClock, type FakeClock } from '../chaos/fake-clock.js';
+import { describeIf } from '../support/describe-if.js';
 import { freePort } from '../support/free-port.js';
 import { createStage } from '../support/stage.js';
 import type { ServerProcess } from '../support/start-server.js';
@@ -75,15 +76,14 @@ const folder = await mkdtemp(join(tmpdir(), 'drover-clock-'));
 // PostgreSQL does not run as root and has to get in
 await chmod(folder, 0o755);
 const clock = createFakeClock(join(folder, 'clock'));
-if (!clock) {
-  console.warn(
-    'libfaketime is not installed: WHAT A JUMP OF THE DATABASE’S CLOCK DOES TO SCHEDULES WAS NOT TESTED. ' +
-      'Install the Debian package faketime, or run npm run verify as root.',
-  );
-}
+const describeJumps = describeIf(
+  clock !== undefined,
+  'libfaketime is not installed: WHAT A JUMP OF THE DATABASE’S CLOCK DOES TO SCHEDULES WAS NOT TESTED. ' +
+    'Install the Debian package faketime, or run npm test as root.',
+);
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
-describe.skipIf(!clock)('the clock of the database jumps (J7, H5)', () => {
+describeJumps('the clock of the database jumps (J7, H5)', () => {
   let database: ChaosDatabase;
   const stage = createStage(async () => {
     const where = { folder: join(folder, 'database'), address: '127.0.0.1', subnet: '127.0.0.1/32', clock };

@@ -6,9 +6,10 @@ import { type Backfilled, DroverError, LIMITS, newId } from '@drover/protocol';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import type { Definition } from './compiled.js';
-import { compiledFor, DECIDED_ANEW, INSERT_JOBS } from './fire-due.js';
+import { compiledFor } from './fire-due.js';
 import { scheduleNotFound } from './put-schedule.js';
 import { NOW } from './schedule-row.js';
+import { DECIDED_ANEW, MADE_JOBS } from './write-firings.js';
 
 const find = sql('schedule_for_hand')`
 select id::text as id, name, version, definition from drover.schedule where name = $1`;
@@ -27,8 +28,20 @@ with taken as (
   select id, ${NOW} + $3::int * interval '1 millisecond', now(), 'triggered', 'fired', $2
   from taken
   on conflict (schedule_id, nominal_at) do nothing
-  returning schedule_id, nominal_at, state, job_id
-), made as (${INSERT_JOBS}
+  returning schedule_id, nominal_at, job_id
+), made as (
+  -- the id is the caller's, so there may be a job that has it
+  select drover.insert_jobs(
+    json_agg(t.job::jsonb || jsonb_build_object(
+      'id', d.job_id,
+      'expires_at', now() + (t.job->>'expires_in_ms')::double precision * interval '1 millisecond',
+      'occurrence', json_build_object('schedule', t.name, 'nominalAt', drover.iso(d.nominal_at))
+    )),
+    1, now() - interval '1 day'
+  )
+  from decided d
+  join drover.schedule t on t.id = d.schedule_id
+  having count(*) > 0
 )
 select drover.iso(nominal_at) as "nominalAt", (select count(*) from made) as made from decided`;
 
@@ -43,9 +56,8 @@ with taken as (
   ${DECIDED_ANEW}
   where o.state = 'skipped'
   returning schedule_id, nominal_at, state, job_id
-), made as (${INSERT_JOBS}
-)
-select (select count(*)::int from decided) as fired, (select count(*) from made) as made`;
+), ${MADE_JOBS}
+select count(*)::int as fired from decided`;
 
 /** Those of the range that have a job, or wait for one. */
 const already = sql('schedule_already')`

@@ -1,4 +1,7 @@
-/** A schedule ready to be asked for its times. Compiling one costs some 20 µs, so the latest are kept. */
+/**
+ * A schedule ready to be asked for its times. Compiling one costs some 3 µs, less than to keep it: the garbage collector took
+ * 135 of 540 ms when 10,000 were kept, and 56 ms without. Only those with calendars are kept, which have to be asked for.
+ */
 import type { ScheduleTiming } from '@drover/protocol';
 import { dueTime } from './due-time.js';
 import { type Occurrences, occurrencesOf } from './next-run.js';

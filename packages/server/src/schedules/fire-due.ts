@@ -13,15 +13,15 @@
  * takes over those of others when it has none left and they are OVERDUE_MS late.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { newId, type SkipReason } from '@drover/protocol';
+import type { SkipReason } from '@drover/protocol';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import { failpoint } from '../failpoint.js';
 import { calendarDates } from './calendars.js';
-import { type CompiledSchedule, compiledOnce, compileSchedule, type Definition, toNextTime } from './compiled.js';
+import { type CompiledSchedule, compiledOnce, compileSchedule, type Definition } from './compiled.js';
 import { type Plan, planFiring } from './plan-firing.js';
-import { foundByRules, milliseconds } from './schedule-row.js';
-import { ZONE_RULES } from './zone.js';
+import { milliseconds } from './schedule-row.js';
+import { toWritten, type Written, writeFirings } from './write-firings.js';
 
 /** Which of the schedules are this server's own: those whose id leaves `index` when divided by `of`. */
 export type Share = { index: number; of: number };
@@ -96,74 +96,6 @@ where s.waiting_at is not null and s.paused_at is null and not ${LIVES}
 order by s.id
 limit $1`;
 
-/** Of an occurrence that waits, and of one that was skipped and is backfilled; one that has fired stays as it is. */
-export const DECIDED_ANEW = `on conflict (schedule_id, nominal_at) do update
-  set kind = excluded.kind, state = excluded.state, reason = excluded.reason, job_id = excluded.job_id, decided_at = now()`;
-
-/** The jobs of the CTE `decided`, made from their schedules. */
-export const INSERT_JOBS = `
-  select drover.insert_jobs(
-    json_agg(t.job::jsonb || jsonb_build_object(
-      'id', d.job_id,
-      'expires_at', now() + (t.job->>'expires_in_ms')::double precision * interval '1 millisecond',
-      'occurrence', json_build_object('schedule', t.name, 'nominalAt', drover.iso(d.nominal_at))
-    )),
-    count(*)::int, now() - interval '1 day'
-  )
-  from decided d
-  -- by its key and not from a CTE: those have no index, and 500 times 500 rows are 250,000 comparisons
-  join drover.schedule t on t.id = d.schedule_id
-  where d.state = 'fired'
-  having count(*) > 0`;
-
-/** What tells the row of a run from that of its first occurrence. */
-export const RUN_MARK = `interval '1 microsecond'`;
-
-const fire = sql('schedules_fire')`
-with given as materialized (
-  select *
-  from json_to_recordset($1) as g(
-    id bigint, revision bigint, handled_until timestamptz, next_at timestamptz, due_at timestamptz,
-    next_offset_ms int, ended boolean, waiting_at timestamptz, pause_note text, last_job_id uuid, fired int, skipped int, occurrences json
-  )
-), locked as materialized (
-  -- whoever is being fired by somebody else is theirs
-  select g.*, s.ctid as row_address
-  from given g
-  join drover.schedule s on s.id = g.id and s.revision = g.revision
-  order by s.id
-  for update of s skip locked
-), taken as (
-  update drover.schedule s
-  set revision = s.revision + 1, handled_until = g.handled_until, waiting_at = g.waiting_at,
-    next_at = case when g.pause_note is null then g.next_at end,
-    due_at = case when g.pause_note is null then g.due_at end,
-    ended = g.ended and g.pause_note is null, ${foundByRules('$2')},
-    fired = s.fired + g.fired, skipped = s.skipped + g.skipped,
-    last_job_id = coalesce(g.last_job_id, s.last_job_id),
-    last_fired_at = case when g.fired > 0 then now() else s.last_fired_at end,
-    paused_at = case when g.pause_note is not null then now() else s.paused_at end,
-    paused_by = case when g.pause_note is not null then 'drover' else s.paused_by end,
-    pause_note = coalesce(g.pause_note, s.pause_note)
-  from locked g
-  -- the lock pins the address
-  where s.ctid = g.row_address and s.revision = g.revision
-  returning s.id, g.occurrences
-), decided as (
-  insert into drover.occurrence as o (schedule_id, nominal_at, due_at, kind, state, reason, job_id, last_at, occurrences)
-  select t.id, x.nominal_at + case when x.last_at is null then interval '0' else ${RUN_MARK} end, x.due_at,
-    'scheduled', x.state, x.reason, x.job_id, x.last_at, x.count
-  from taken t
-  cross join lateral json_to_recordset(t.occurrences) as x(
-    nominal_at timestamptz, due_at timestamptz, state text, reason text, job_id uuid, last_at timestamptz, count int
-  )
-  ${DECIDED_ANEW}
-  where o.state = 'waiting'
-  returning schedule_id, nominal_at, state, job_id
-), made as (${INSERT_JOBS}
-)
-select (select coalesce(array_agg(id::text), '{}') from taken) as taken, (select count(*)::int from made) as made`;
-
 const quarantine = sql('schedule_quarantine')`
 update drover.schedule
 set next_at = null, due_at = null, paused_at = now(), paused_by = 'drover', pause_note = $3, revision = revision + 1
@@ -218,9 +150,14 @@ export async function settleSchedule(db: Runner, id: string): Promise<Fired> {
 type Versioned = Pick<DueSchedule, 'id' | 'version' | 'name' | 'definition'>;
 
 /** The schedule ready to be asked. A change of its calendars is a new version of it. */
-export function compiledFor(db: Runner, { id, version, name, definition }: Versioned): Promise<CompiledSchedule> {
+export function compiledFor(
+  db: Runner,
+  { id, version, name, definition }: Versioned,
+): CompiledSchedule | Promise<CompiledSchedule> {
+  const calendars = definition.exclude?.calendars;
+  if (!calendars?.length) return compileSchedule(name, definition, []);
   return compiledOnce(`${id} ${version}`, async () =>
-    compileSchedule(name, definition, await calendarDates(db, definition.exclude?.calendars)),
+    compileSchedule(name, definition, await calendarDates(db, calendars)),
   );
 }
 
@@ -256,10 +193,12 @@ async function firePlans(db: Runner, rows: DueSchedule[], planner: Planner): Pro
   }
   if (plans.size === 0) return fired;
   failpoint('fire.before');
-  const batch = JSON.stringify(Array.from(plans.values(), ({ written }) => written));
-  const [answer] = await db.run<{ taken: string[] }>(fire, [batch, ZONE_RULES]);
+  const taken = await writeFirings(
+    db,
+    Array.from(plans.values(), ({ written }) => written),
+  );
   failpoint('fire.committed');
-  for (const id of answer?.taken ?? []) {
+  for (const id of taken ?? plans.keys()) {
     const entry = plans.get(id);
     if (entry) addUp(fired, entry.row, entry.plan);
   }
@@ -288,39 +227,6 @@ const planWaiting: Planner = (compiled, status) => {
   };
 };
 
-type Written = ReturnType<typeof toWritten>;
-
-/** A plan as the statement takes it. */
-function toWritten(row: DueSchedule, plan: Plan, compiled: CompiledSchedule) {
-  const occurrences = plan.occurrences.map(({ nominalMs, dueMs, state, reason, run }) => ({
-    nominal_at: iso(nominalMs),
-    due_at: iso(dueMs),
-    state,
-    reason,
-    job_id: state === 'fired' ? newId() : undefined,
-    last_at: run && iso(run.lastMs),
-    count: run?.count ?? 1,
-  }));
-  const jobs = occurrences.flatMap(({ job_id }) => job_id ?? []);
-  const isFull =
-    row.definition.maxOccurrences !== undefined && row.fired + jobs.length >= row.definition.maxOccurrences;
-  const next = isFull ? undefined : plan.next;
-  return {
-    id: row.id,
-    revision: row.revision,
-    handled_until: iso(plan.handledUntilMs),
-    ...(next && toNextTime(compiled, next.nominalMs, next.dueMs)),
-    // one that waits is still to come
-    ended: next === undefined,
-    waiting_at: plan.waitingMs === undefined ? undefined : iso(plan.waitingMs),
-    pause_note: plan.pauseNote,
-    last_job_id: jobs.at(-1),
-    fired: jobs.length,
-    skipped: occurrences.reduce((sum, { state, count }) => (state === 'skipped' ? sum + count : sum), 0),
-    occurrences,
-  };
-}
-
 function addUp(fired: Fired, row: DueSchedule, plan: Plan): void {
   fired.taken += 1;
   const skipped = new Map<SkipReason, Skipped>();
@@ -342,10 +248,6 @@ function addUp(fired: Fired, row: DueSchedule, plan: Plan): void {
   const cancels = row.definition.overlap === 'cancel-previous' && plan.waitingMs !== undefined;
   if (cancels && row.lastJobId) fired.toCancel.push(row.lastJobId);
   if (plan.pauseNote !== undefined) fired.paused.push(row.name);
-}
-
-function iso(ms: number): string {
-  return new Date(ms).toISOString();
 }
 
 /** Running jobs that a later occurrence of their schedule waits for and wants stopped, but nobody has told so. */

@@ -8,6 +8,9 @@
  * one was: counted from the last moment instead, a time that moved to before it would never come, and where clocks have
  * been set back the last one would come again. Patterns of every hour and intervals do not mean times on the wall, and
  * count from the last moment.
+ *
+ * Limit: the old offset is known of the next time and not of the last one. If only one of the two has moved, and they are less than
+ * the difference of the clocks apart or the last one was fired within that time, one may be left out or come again.
  */
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
@@ -79,6 +82,8 @@ function countFrom(row: OutdatedSchedule, { definition, occurrences }: CompiledS
   // those in between were fired by the old rules: as many as there are in the hour or two that the clocks differ
   let handledMs = handledUntilMs;
   for (let again = occurrences.after(handledMs); again !== undefined && again < moment; ) {
+    // but for the one that waits, if a gap of the old rules had shifted it and the new ones have no gap: its moment has not moved
+    if (again === nextMs && again + offsetAt(zone, again) > handledUntilMs + nextOffsetMs) break;
     handledMs = again;
     again = occurrences.after(handledMs);
   }

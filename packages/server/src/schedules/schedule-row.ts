@@ -11,7 +11,7 @@ export const milliseconds = (column: string) => `floor(extract(epoch from ${colu
 export const NOW = `date_trunc('milliseconds', now())`;
 
 /** Of a next time `g` found by the rules of the parameter, for the row `s`. */
-export const foundByRules = (rules: '$2') => `zone_rules = ${rules}, next_offset_ms = g.next_offset_ms,
+export const foundByRules = (rules: '$1' | '$2') => `zone_rules = ${rules}, next_offset_ms = g.next_offset_ms,
     rules_outdated = coalesce(s.zone_rules > ${rules}, false)`;
 
 /** What a firing adds to a job is left out: id, expiry, occurrence. */

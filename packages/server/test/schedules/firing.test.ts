@@ -65,10 +65,12 @@ describe('firing (J7, H5)', () => {
       queue: 'slow',
       priority: 5,
       timeout: '1m',
+      retention: '3d',
       expiresIn: '2h',
-      tags: ['x'],
-    };
-    await put('hourly', { job: { ...job, maxAttempts: 3, onLost: 'hold' } });
+      tags: ['x', '"y"'],
+      backoff: { kind: 'fixed', delay: '1s' },
+    } as const;
+    await put('hourly', { job: { ...job, tags: [...job.tags], maxAttempts: 3, onLost: 'hold' } });
     await age('hourly', 1);
     expect(await fire()).toMatchObject({ read: 1, taken: 1, jobs: 1 });
     const [made] = await jobs();
@@ -78,8 +80,13 @@ describe('firing (J7, H5)', () => {
       priority: 5,
       max_attempts: 3,
       hold_if_lost: true,
-      tags: ['x'],
+      tags: ['x', '"y"'],
+      timeout_ms: '60000',
+      retention_ms: '259200000',
+      backoff: { kind: 'fixed', delay: 1000 },
     });
+    const lanes = await pool.query(`select from drover.lane where queue = 'slow' and type = 'report'`);
+    expect(lanes.rowCount).toBe(1);
     expect(made.payload).toEqual({ a: '\0' });
     expect(made.expires_at - made.created_at).toBe(7_200_000);
     const [occurrence] = (await listOccurrences(db.reads, 'hourly', { limit: 5 })).items;

@@ -108,6 +108,18 @@ describe('new rules of time zones (J7)', () => {
     expect(await nextMs('daily')).toBe(tomorrow);
   });
 
+  it('a time that a gap of the old rules had shifted is fired when the new ones have no gap', async () => {
+    await put('daily', { cron: dailyIn(12) });
+    // read with the offset before the gap, so at the right moment, but the clocks on the wall showed an hour more
+    const right = await nextMs('daily');
+    await pool.query(
+      `update drover.schedule set zone_rules = '2000a', next_offset_ms = next_offset_ms + ${HOUR_MS}, handled_until = $1`,
+      [iso(right - 24 * HOUR_MS)],
+    );
+    await follow();
+    expect(await nextMs('daily')).toBe(right);
+  });
+
   it('patterns of every hour, intervals and UTC keep their rhythm', async () => {
     await put('hourly', { cron: '0 * * * *' });
     await put('interval', { every: '1h' });
