@@ -65,6 +65,7 @@ function verdictTable(rows, summary, systems) {
 
 /** [what is asked, whether it is met] */
 function judge(bar, own, figures) {
+  if (bar === undefined) return ['–', '–'];
   const factor = bar.atLeast ?? bar.atMost;
   const sign = bar.atLeast === undefined ? '≤' : '≥';
   if (bar.peer === undefined) return [`${sign} ${factor}`, yesNo(meets(bar, own, 1))];
