@@ -43,6 +43,7 @@ export function createIdGenerator(now: () => number = Date.now): () => string {
   const digit = (byte: number, half: 0 | 1) => DIGITS[2 * byte + half] as number;
   const random = (offset: number, half: 0 | 1) => digit(pool[used + offset] as number, half);
   const time = (index: number) => t[index] as number;
+  setTime(0);
 
   return () => {
     if (used + RANDOM_BYTES_PER_ID > RANDOM_POOL_BYTES) {

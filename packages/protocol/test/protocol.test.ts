@@ -169,6 +169,15 @@ describe('ids', () => {
     expect(new Set(ids).size).toBe(ids.length);
     expect(ids.every((id) => id[14] === '7' && '89ab'.includes(id[19] as string))).toBe(true);
   });
+
+  test('are right at the beginning of time, and before it', () => {
+    for (const moment of [0, -1]) {
+      const make = createIdGenerator(() => moment);
+      const ids = Array.from({ length: 5000 }, make);
+      expect(ids.every(isUuid)).toBe(true);
+      expect([...ids].sort()).toEqual(ids);
+    }
+  });
 });
 
 describe('jobs', () => {

@@ -56,7 +56,11 @@ const READ_TIMEOUT_MS = 15_000;
  */
 const SESSION_SETTINGS = "set idle_in_transaction_session_timeout = '30s'; set jit = off; set timezone = 'UTC'";
 const HOT_PATH_SETTINGS = `${SESSION_SETTINGS}; set enable_seqscan = off; set enable_hashjoin = off; set enable_mergejoin = off; set plan_cache_mode = force_generic_plan`;
-const READ_SETTINGS = `${SESSION_SETTINGS}; set statement_timeout = ${READ_TIMEOUT_MS}`;
+/**
+ * Lists are pages of an index. With the price that PostgreSQL puts on reading one by default, that of a spinning disk, it
+ * sorted all of a day with some 20,000 jobs instead.
+ */
+const READ_SETTINGS = `${SESSION_SETTINGS}; set random_page_cost = 1.1; set statement_timeout = ${READ_TIMEOUT_MS}`;
 
 /** Texts instead of parsed values: the hot path passes JSON on without reading it. */
 const TEXT_ONLY = { getTypeParser: () => (value: string) => value };
