@@ -172,7 +172,7 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
         dispatcher.offered();
         return;
       case 'outcomes':
-        settle(current, message.items);
+        settle(current, message.items, message.batch);
         return;
       case 'progress':
         deps.progress
@@ -192,22 +192,31 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
     }
   }
 
-  function settle(current: Session, items: Outcome[]): void {
-    const isOwn = ({ id, fence }: Grant) => isSwitchedOff('fencing') || current.grants.get(id) === fence;
-    const own = items.filter(isOwn);
-    const stale = items.filter((item) => !isOwn(item)).map(grantOf);
-    if (stale.length > 0) wire.send(JSON.stringify({ kind: 'ack', items: [], stale }));
-    if (own.length === 0) return;
-    deps.outcomes.report(own.map((item) => limitOutcome(item, deps))).then(
+  function settle(current: Session, items: Outcome[], batch: number | undefined): void {
+    const own: Outcome[] = [];
+    const stale: Grant[] = [];
+    for (const item of items) {
+      if (isSwitchedOff('fencing') || current.grants.get(item.id) === item.fence) own.push(limitOutcome(item, deps));
+      else stale.push(item);
+    }
+    // a frame with a number is acknowledged by it, as a whole
+    if (batch === undefined && stale.length > 0) wire.send(ackText([], stale));
+    if (own.length === 0) {
+      if (batch !== undefined) wire.send(batchAckText(batch));
+      return;
+    }
+    deps.outcomes.report(own).then(
       (tooLate) => {
         // a job that it gave back may have been granted to it again meanwhile
         for (const { id, fence } of own) if (current.grants.get(id) === fence) current.grants.delete(id);
         if (current.closed) return;
-        const acknowledged = {
-          items: own.filter(({ id }) => !tooLate.has(id)),
-          stale: own.filter(({ id }) => tooLate.has(id)),
-        };
-        wire.send(`{"kind":"ack","items":${grantsText(acknowledged.items)},"stale":${grantsText(acknowledged.stale)}}`);
+        if (batch !== undefined) {
+          wire.send(batchAckText(batch));
+          return;
+        }
+        const written = own.filter(({ id }) => !tooLate.has(id));
+        const late = own.filter(({ id }) => tooLate.has(id));
+        wire.send(ackText(written, late));
       },
       (error: Error) => logger.warn({ err: error }, 'outcomes were not written; the worker will send them again'),
     );
@@ -261,12 +270,17 @@ function wrongCluster(theirs: string, ours: string): DroverError {
   );
 }
 
-function grantOf({ id, fence }: Grant): Grant {
-  return { id, fence };
-}
-
 function grantKey({ id, fence }: Grant): string {
   return `${id} ${fence}`;
+}
+
+/** Naming a thousand grants would cost both sides as much as their outcomes. */
+function batchAckText(batch: number): string {
+  return `{"kind":"ack","items":[],"stale":[],"batch":${batch}}`;
+}
+
+function ackText(items: Grant[], stale: Grant[]): string {
+  return `{"kind":"ack","items":${grantsText(items)},"stale":${grantsText(stale)}}`;
 }
 
 function grantsText(grants: Grant[]): string {
