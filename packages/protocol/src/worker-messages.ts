@@ -96,7 +96,12 @@ export const workerMessageSchema = z.discriminatedUnion('kind', [
     ignorePause: z.boolean().optional(),
   }),
   z.object({ kind: z.literal('offer'), window: z.int().min(0) }),
-  z.object({ kind: z.literal('outcomes'), items: z.array(outcomeSchema) }),
+  z.object({
+    kind: z.literal('outcomes'),
+    items: z.array(outcomeSchema),
+    /** A number of the worker's own: a server that knows of it acknowledges the whole frame by it. */
+    batch: z.int().min(1).optional(),
+  }),
   z.object({
     kind: z.literal('progress'),
     /** `value` is JSON text. */
@@ -155,8 +160,13 @@ export const serverMessageSchema = z.discriminatedUnion('kind', [
     dropped: z.array(grantSchema),
   }),
   z.object({ kind: z.literal('assign'), jobs: z.array(assignmentSchema) }),
-  /** Outcomes that need not be sent again; `stale` ones changed nothing. */
-  z.object({ kind: z.literal('ack'), items: z.array(grantSchema), stale: z.array(grantSchema) }),
+  /** Outcomes that need not be sent again; `stale` ones changed nothing. With `batch`: all of that frame. */
+  z.object({
+    kind: z.literal('ack'),
+    items: z.array(grantSchema),
+    stale: z.array(grantSchema),
+    batch: z.int().optional(),
+  }),
   z.object({
     kind: z.literal('cancel'),
     items: z.array(z.object({ ...outcomeBase, reason: z.enum(['cancelled', 'expired', 'lost']) })),

@@ -1,7 +1,8 @@
 /**
  * Delivers outcomes. They are gathered over one turn of the event loop and sent as one frame; each is
  * kept until the server has acknowledged it. Until then it is sent again on every new connection, and
- * after some beats also on the same one: the server may have lost its database for a while.
+ * after some beats also on the same one: the server may have lost its database for a while. Frames carry
+ * numbers, by which a server acknowledges all that is in one; an older server names each outcome.
  *
  * Kept by job id, the newest fence alone: a newer grant of the same job means that the outcome of the
  * older one has been taken or would change nothing.
@@ -23,8 +24,11 @@ const MAX_OUTCOME_LENGTH = Math.floor(LIMITS.frameBytes / 4);
 /** Beats without an acknowledgement after which an outcome is sent again on the same connection. */
 const RESEND_AFTER_BEATS = 3;
 
-/** `sentAtBeat` is -1 while it waits to be sent, and `isDurable` false while it must not be. */
-type Unacknowledged = { fence: number; text: string; sentAtBeat: number; isDurable: boolean };
+/** Of what the journal has kept there is the text alone; everything else becomes one when it is sent. */
+type Unacknowledged = Outcome | Undelivered;
+
+/** What one frame brought. */
+type Batch = { readonly entries: readonly Unacknowledged[]; readonly sentAtBeat: number };
 
 export class Reporter {
   readonly #link: Link;
@@ -32,7 +36,12 @@ export class Reporter {
   readonly #unacknowledged = new Map<string, Unacknowledged>();
   /** Reported in this turn. */
   #fresh: Unacknowledged[] = [];
+  /** Reported in earlier turns, and still on their way into the journal: they must not be sent yet. */
+  readonly #inJournal = new Set<readonly Unacknowledged[]>();
   #unsent: Unacknowledged[] = [];
+  /** The frames of this connection that are not acknowledged, by their numbers. */
+  readonly #batches = new Map<number, Batch>();
+  #lastBatch = 0;
   #beat = 0;
   #isFlushDue = false;
   #deliveredListeners: (() => void)[] = [];
@@ -55,21 +64,19 @@ export class Reporter {
   }
 
   grants(): Grant[] {
-    return Array.from(this.#unacknowledged, ([id, { fence }]) => ({ id, fence }));
+    return Array.from(this.#unacknowledged.values(), ({ id, fence }) => ({ id, fence }));
   }
 
   report(outcome: Outcome): void {
-    const { id, fence } = outcome;
-    const entry = { fence, text: outcomeText(outcome), sentAtBeat: -1, isDurable: false };
-    this.journal?.finished({ id, fence, text: entry.text });
-    this.#unacknowledged.set(id, entry);
+    const entry = this.journal === undefined ? outcome : writtenDown(outcome, this.journal);
+    this.#unacknowledged.set(entry.id, entry);
     this.#fresh.push(entry);
     this.flushSoon();
   }
 
   /** Takes over what the journal has kept; sent after the next welcome. */
-  restore({ id, fence, text }: Undelivered): void {
-    this.#unacknowledged.set(id, { fence, text, sentAtBeat: -1, isDurable: true });
+  restore(undelivered: Undelivered): void {
+    this.#unacknowledged.set(undelivered.id, undelivered);
   }
 
   flushSoon(): void {
@@ -80,15 +87,20 @@ export class Reporter {
       const fresh = this.#fresh;
       this.#fresh = [];
       if (this.journal === undefined || fresh.length === 0) this.#release(fresh);
-      else void this.journal.commit().then(() => this.#release(fresh));
+      else void this.#releaseDurable(fresh, this.journal);
     });
   }
 
+  async #releaseDurable(fresh: Unacknowledged[], journal: Journal): Promise<void> {
+    this.#inJournal.add(fresh);
+    await journal.commit();
+    this.#inJournal.delete(fresh);
+    this.#release(fresh);
+  }
+
   #release(fresh: Unacknowledged[]): void {
-    for (const entry of fresh) {
-      entry.isDurable = true;
-      this.#unsent.push(entry);
-    }
+    if (this.#unsent.length === 0) this.#unsent = fresh;
+    else for (const entry of fresh) this.#unsent.push(entry);
     this.flush();
     this.#flushed();
   }
@@ -102,8 +114,10 @@ export class Reporter {
     }
     let next = 0;
     while (next < this.#unsent.length && !this.#link.isCongested) {
-      const { texts, end } = takeFrame(this.#unsent, next, this.#beat);
-      this.#link.send(`{"kind":"outcomes","items":[${texts.join(',')}]}`);
+      const { texts, end } = takeFrame(this.#unsent, next);
+      const number = ++this.#lastBatch;
+      this.#batches.set(number, { entries: this.#unsent.slice(next, end), sentAtBeat: this.#beat });
+      this.#link.send(`{"kind":"outcomes","items":[${texts}],"batch":${number}}`);
       next = end;
     }
     this.#unsent = next === this.#unsent.length ? [] : this.#unsent.slice(next);
@@ -111,18 +125,19 @@ export class Reporter {
 
   /** After each welcome. */
   resendAll(): void {
-    this.#unsent = [...this.#unacknowledged.values()].filter(({ isDurable }) => isDurable);
-    for (const entry of this.#unsent) entry.sentAtBeat = -1;
+    this.#batches.clear();
+    const notYet = new Set([this.#fresh, ...this.#inJournal].flat());
+    this.#unsent = [...this.#unacknowledged.values()].filter((entry) => !notYet.has(entry));
     this.flush();
   }
 
   /** At each beat: what was sent long ago is sent again. */
   resendOverdue(): void {
     this.#beat++;
-    for (const entry of this.#unacknowledged.values()) {
-      if (entry.sentAtBeat === -1 || this.#beat - entry.sentAtBeat < RESEND_AFTER_BEATS) continue;
-      entry.sentAtBeat = -1;
-      this.#unsent.push(entry);
+    for (const [number, { entries, sentAtBeat }] of this.#batches) {
+      if (this.#beat - sentAtBeat < RESEND_AFTER_BEATS) continue;
+      this.#batches.delete(number);
+      for (const entry of entries) if (this.#unacknowledged.get(entry.id) === entry) this.#unsent.push(entry);
     }
     this.flush();
   }
@@ -135,11 +150,25 @@ export class Reporter {
     if (this.#unacknowledged.size === 0) for (const listener of this.#deliveredListeners.splice(0)) listener();
   }
 
+  /** The same of everything in the frame with this number. */
+  forgetBatch(number: number): void {
+    const batch = this.#batches.get(number);
+    this.#batches.delete(number);
+    for (const entry of batch?.entries ?? []) this.forget(entry);
+  }
+
   /** Resolves when everything reported has been acknowledged. */
   whenDelivered(): Promise<void> {
     if (this.#unacknowledged.size === 0) return Promise.resolve();
     return new Promise((resolve) => this.#deliveredListeners.push(resolve));
   }
+}
+
+function writtenDown(outcome: Outcome, journal: Journal): Undelivered {
+  const { id, fence } = outcome;
+  const undelivered = { id, fence, text: outcomeText(outcome) };
+  journal.finished(undelivered);
+  return undelivered;
 }
 
 function outcomeText(outcome: Outcome): string {
@@ -157,17 +186,15 @@ function outcomeText(outcome: Outcome): string {
   return JSON.stringify(failure({ id, fence }, runMs, error, 'invalid_result'));
 }
 
-function takeFrame(entries: readonly Unacknowledged[], start: number, beat: number): { texts: string[]; end: number } {
-  const texts: string[] = [];
-  let length = 0;
+function takeFrame(entries: readonly Unacknowledged[], start: number): { texts: string; end: number } {
+  let texts = '';
   let end = start;
-  for (; end < entries.length && texts.length < OUTCOMES_PER_FRAME; end++) {
+  for (; end < entries.length && end - start < OUTCOMES_PER_FRAME; end++) {
     const entry = entries[end] as Unacknowledged;
-    const { text } = entry;
-    if (texts.length > 0 && length + text.length > FRAME_LENGTH) break;
-    entry.sentAtBeat = beat;
-    texts.push(text);
-    length += text.length;
+    const text = 'text' in entry ? entry.text : outcomeText(entry);
+    if (end > start && texts.length + text.length > FRAME_LENGTH) break;
+    // Added up, not joined: that would copy every outcome once more.
+    texts += end === start ? text : `,${text}`;
   }
   return { texts, end };
 }

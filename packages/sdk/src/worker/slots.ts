@@ -188,7 +188,7 @@ export class Slots {
     while (this.#running < this.#options.slots && this.waiting > 0) {
       const now = performance.now();
       if (!this.#options.mayStart(now) || this.#isTurnOver(now)) return;
-      void this.#occupy(this.#takeFirst());
+      this.#occupy(this.#takeFirst());
     }
   }
 
@@ -213,14 +213,17 @@ export class Slots {
     return now - this.#turnStartedAt > MAX_TURN_MS;
   }
 
-  async #occupy(attempt: Attempt): Promise<void> {
+  #occupy(attempt: Attempt): void {
     const exposure = isRerun(attempt) && !this.#options.isIsolated(attempt.assignment.type) ? 1 : 0;
     this.#running++;
     this.#exposed += exposure;
     this.#started++;
     attempt.isStarted = true;
     this.#options.occupied(this.#running, this.#exposed);
-    const outcome = await this.#options.run(attempt);
+    void this.#options.run(attempt).then((outcome) => this.#vacate(attempt, exposure, outcome));
+  }
+
+  #vacate(attempt: Attempt, exposure: number, outcome: Outcome | undefined): void {
     this.#running--;
     this.#exposed -= exposure;
     this.#options.occupied(this.#running, this.#exposed);

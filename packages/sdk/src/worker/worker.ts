@@ -283,6 +283,7 @@ export class Worker {
         else if (this.#options.prefetch.isAdaptive) this.#stallWatch.watch();
         return;
       case 'ack':
+        if (message.batch !== undefined) this.#reporter.forgetBatch(message.batch);
         for (const grant of message.items) this.#reporter.forget(grant);
         for (const grant of message.stale) this.#reporter.forget(grant);
         this.#offer();

@@ -92,6 +92,11 @@ export class PeerConnection {
     this.send({ kind: 'ack', items: items.map(({ id, fence }) => ({ id, fence })), stale: [] });
   }
 
+  /** Acknowledges all of one frame. */
+  ackBatch(batch: number | undefined): void {
+    this.send({ kind: 'ack', items: [], stale: [], batch });
+  }
+
   /** Renews the worker's lease with each beat from now on. */
   answerBeats(): void {
     this.#isAnsweringBeats = true;

@@ -398,6 +398,33 @@ describe('a lost connection', () => {
     expect((await third.welcome()).holds).toEqual([{ id: slow.id, fence: 1 }]);
   });
 
+  it('sends again what was in frames that were not acknowledged, by the number of the frame or by name', async () => {
+    const connection = await registered(workerWith([echoHandler]));
+    const finish = async (job: Assignment) => {
+      connection.assign(job);
+      return connection.take('outcomes');
+    };
+    const [first, named, open] = [assignment('echo', 1), assignment('echo', 2), assignment('echo', 3)];
+    const { batch } = await finish(first);
+    await finish(named);
+    const { batch: openBatch } = await finish(open);
+    connection.ack([named]);
+    // a number that is not, or no longer, known says nothing
+    connection.ackBatch(1_000_000);
+    connection.ackBatch(batch);
+    connection.ackBatch(batch);
+    connection.cut();
+
+    const second = await peer.connection();
+    expect((await second.welcome()).holds).toEqual([{ id: open.id, fence: 1 }]);
+    const again = await second.take('outcomes');
+    expect(again.items).toMatchObject([{ id: open.id }]);
+    expect(again.batch).toBeGreaterThan(openBatch as number);
+    second.ackBatch(again.batch);
+    second.cut();
+    expect((await (await peer.connection()).welcome()).holds).toEqual([]);
+  });
+
   it('makes the worker forget what the next server says is no longer its own', async () => {
     const connection = await registered(workerWith([echoHandler]));
     const job = assignment('echo', 1);
@@ -431,7 +458,11 @@ describe('a lost connection', () => {
     for (let beat = 0; beat < 3; beat++) {
       connection.send({ kind: 'beat', beat: (await connection.take('beat')).beat, servers: [] });
     }
-    expect(await connection.takeOutcomes(1)).toMatchObject([{ id: job.id }]);
+    const again = await connection.take('outcomes');
+    expect(again.items).toMatchObject([{ id: job.id }]);
+    connection.ackBatch(again.batch);
+    connection.cut();
+    expect((await (await peer.connection()).welcome()).holds).toEqual([]);
   });
 
   it('is asked for by a server that goes, and the worker moves to another that it was told of', async () => {

@@ -14,15 +14,19 @@ import {
 /** Throws DroverError('invalid_request') if the text is not a frame of the protocol. */
 export function readFrame(text: string): WorkerMessage {
   const frame: unknown = JSON.parse(text);
-  if (isOutcomesFrame(frame)) return { kind: 'outcomes', items: frame.items.map(readOutcome) };
+  if (isOutcomesFrame(frame)) return { kind: 'outcomes', items: frame.items.map(readOutcome), batch: frame.batch };
   const parsed = workerMessageSchema.safeParse(frame);
   if (!parsed.success) throw invalidInput(parsed.error, frame);
   return parsed.data;
 }
 
-function isOutcomesFrame(frame: unknown): frame is { items: unknown[] } {
-  const { kind, items } = (frame ?? {}) as { kind?: unknown; items?: unknown };
-  return kind === 'outcomes' && Array.isArray(items);
+function isOutcomesFrame(frame: unknown): frame is { items: unknown[]; batch: number | undefined } {
+  const { kind, items, batch } = (frame ?? {}) as { kind?: unknown; items?: unknown; batch?: unknown };
+  return (
+    kind === 'outcomes' &&
+    Array.isArray(items) &&
+    (batch === undefined || (Number.isSafeInteger(batch) && Number(batch) >= 1))
+  );
 }
 
 function readOutcome(item: unknown): Outcome {

@@ -57,6 +57,8 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
    * must not grow by that.
    */
   const settling = new Map<string, number>();
+  /** The writes of them. */
+  const underWay = new Set<Promise<boolean>>();
   let opening = false;
   let gone = false;
 
@@ -178,7 +180,7 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
         dispatcher.offered();
         return;
       case 'outcomes':
-        settle(current, message.items);
+        settle(current, message.items, message.batch);
         return;
       case 'progress':
         deps.progress
@@ -198,33 +200,55 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
     }
   }
 
-  function settle(current: Session, items: Outcome[]): void {
-    const isOwn = ({ id, fence }: Grant) => isSwitchedOff('fencing') || current.grants.get(id) === fence;
-    const own = items.filter((item) => isOwn(item) && settling.get(item.id) !== item.fence);
-    const stale = items.filter((item) => !isOwn(item)).map(grantOf);
-    if (stale.length > 0) wire.send(JSON.stringify({ kind: 'ack', items: [], stale }));
-    if (own.length === 0) return;
+  /** Writes the outcomes of a frame and acknowledges them. A frame with a number is acknowledged by it, as a whole. */
+  function settle(current: Session, items: Outcome[], batch: number | undefined): void {
+    const own: Outcome[] = [];
+    const stale: Grant[] = [];
+    let isRepeated = false;
+    for (const item of items) {
+      if (!isSwitchedOff('fencing') && current.grants.get(item.id) !== item.fence) stale.push(item);
+      else if (settling.get(item.id) === item.fence) isRepeated = true;
+      else own.push(item);
+    }
+    // what is sent again while it is being written is acknowledged when that is done
+    const writes = isRepeated ? [...underWay] : [];
+    if (own.length > 0) writes.push(write(current, own, batch === undefined));
+    if (batch === undefined) {
+      if (stale.length > 0) wire.send(ackText([], stale));
+      return;
+    }
+    void Promise.all(writes).then((written) => {
+      if (written.every(Boolean) && !current.closed) wire.send(batchAckText(batch));
+    });
+  }
+
+  /** Gives whether it was done; never rejects. `acknowledges`: each by its name. */
+  function write(current: Session, own: Outcome[], acknowledges: boolean): Promise<boolean> {
     for (const { id, fence } of own) settling.set(id, fence);
     const settled = () => {
       for (const { id, fence } of own) if (settling.get(id) === fence) settling.delete(id);
+      underWay.delete(writing);
     };
-    deps.outcomes.report(own.map((item) => limitOutcome(item, deps))).then(
+    const writing = deps.outcomes.report(own.map((item) => limitOutcome(item, deps))).then(
       (tooLate) => {
         settled();
         // a job that it gave back may have been granted to it again meanwhile
         for (const { id, fence } of own) if (current.grants.get(id) === fence) current.grants.delete(id);
-        if (current.closed) return;
-        const acknowledged = {
-          items: own.filter(({ id }) => !tooLate.has(id)),
-          stale: own.filter(({ id }) => tooLate.has(id)),
-        };
-        wire.send(`{"kind":"ack","items":${grantsText(acknowledged.items)},"stale":${grantsText(acknowledged.stale)}}`);
+        if (acknowledges && !current.closed) {
+          const written = own.filter(({ id }) => !tooLate.has(id));
+          const late = own.filter(({ id }) => tooLate.has(id));
+          wire.send(ackText(written, late));
+        }
+        return true;
       },
       (error: Error) => {
         settled();
         logger.warn({ err: error }, 'outcomes were not written; the worker will send them again');
+        return false;
       },
     );
+    underWay.add(writing);
+    return writing;
   }
 
   async function leaveForGood(current: Session): Promise<void> {
@@ -276,12 +300,17 @@ function wrongCluster(theirs: string, ours: string): DroverError {
   );
 }
 
-function grantOf({ id, fence }: Grant): Grant {
-  return { id, fence };
-}
-
 function grantKey({ id, fence }: Grant): string {
   return `${id} ${fence}`;
+}
+
+/** Naming a thousand grants would cost both sides as much as their outcomes. */
+function batchAckText(batch: number): string {
+  return `{"kind":"ack","items":[],"stale":[],"batch":${batch}}`;
+}
+
+function ackText(items: Grant[], stale: Grant[]): string {
+  return `{"kind":"ack","items":${grantsText(items)},"stale":${grantsText(stale)}}`;
 }
 
 function grantsText(grants: Grant[]): string {

@@ -147,6 +147,7 @@ describe('after hello', () => {
     ['a window that is a text', { kind: 'offer', window: '5' }, 'invalid_request', /window.*got "5"/],
     ['no window', { kind: 'offer' }, 'invalid_request', /window/],
     ['outcomes that are no list', { kind: 'outcomes', items: {} }, 'invalid_request', /items/],
+    ['a frame of outcomes with half a number', { kind: 'outcomes', items: [], batch: 1.5 }, 'invalid_request', /batch/],
     ['an outcome that is null', { kind: 'outcomes', items: [null] }, 'invalid_request', /expected object|kind/],
     ['an outcome of no kind', { kind: 'outcomes', items: [{ id, fence: 1 }] }, 'invalid_request', /kind/],
     [
@@ -267,6 +268,16 @@ describe('an outcome', () => {
     expect(await rowOf(grant.id)).toEqual(before);
     const { rows } = await bench.database.pool.query('select from drover.job where parent_id = $1', [grant.id]);
     expect(rows).toEqual([]);
+  });
+
+  test('in a frame with a number is acknowledged by it, after the commit and whether it counted or not', async () => {
+    const { worker, grant } = await granted();
+    worker.send({ kind: 'outcomes', items: [succeeded({ id: newId(), fence: 1 }), succeeded(grant)], batch: 7 });
+    expect(await worker.next('ack')).toEqual({ kind: 'ack', items: [], stale: [], batch: 7 });
+    expect(await rowOf(grant.id)).toMatchObject({ state: 'succeeded' });
+    worker.send({ kind: 'outcomes', items: [succeeded(grant)], batch: 8 });
+    expect(await worker.next('ack')).toEqual({ kind: 'ack', items: [], stale: [], batch: 8 });
+    expect(await rowOf(grant.id)).toMatchObject({ state: 'succeeded' });
   });
 
   test('of an older grant changes nothing', async () => {
