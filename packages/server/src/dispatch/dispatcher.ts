@@ -16,7 +16,7 @@ import { groupBy } from '../group-by.js';
 import { type ClaimedJob, claimJobs } from '../lifecycle/claim.js';
 import { releaseJobs } from '../lifecycle/release.js';
 import type { Metrics } from '../metrics.js';
-import { planSlots } from './assign.js';
+import { type PlannedGroup, planSlots } from './assign.js';
 import { releaseUnknownGrants } from './reconcile.js';
 import { freeSlots, type GrantedJob, type Session, suits } from './session.js';
 
@@ -44,6 +44,9 @@ export type Dispatcher = {
 /** Jobs claimed for one group in one statement: more gain nothing, and the statement stays short. */
 const CLAIM_LIMIT = 1000;
 const RETRY_AFTER_ERROR_MS = 500;
+
+/** A session for which jobs are claimed, and for how many of its slots. */
+type Involved = { session: Session; slots: number };
 
 type DispatcherDeps = {
   db: Runner;
@@ -101,33 +104,40 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
     const groups = planSlots(candidates, CLAIM_LIMIT);
     if (groups.length === 0) return;
 
-    const involved = new Map<string, Session>();
-    for (const id of groups.flatMap((group) => group.slots)) {
-      const session = sessions.get(id) as Session;
-      session.reserved += 1;
-      involved.set(id, session);
-    }
-    const asked = new Map(groups.map((group) => [group.groupKey, group.slots.length]));
-    for (const key of asked.keys()) drained.add(key);
+    const involved = countSlots(groups);
+    for (const { session, slots } of involved.values()) session.reserved += slots;
+    for (const { groupKey } of groups) drained.add(groupKey);
     let claimed: ClaimedJob[];
     try {
       claimed = await claimJobs(db, groups);
       failpoint('claim.committed');
     } catch (error) {
-      for (const session of involved.values()) doubtful.add(session);
+      for (const { session } of involved.values()) doubtful.add(session);
       drained.clear();
       throw error;
     } finally {
-      for (const id of groups.flatMap((group) => group.slots)) (involved.get(id) as Session).reserved -= 1;
+      for (const { session, slots } of involved.values()) session.reserved -= slots;
     }
     if (claimed.length === 0) return;
-    for (const [sessionId, jobs] of groupBy(claimed, (job) => job.sessionId)) {
-      const session = involved.get(sessionId) as Session;
+    for (const [sessionId, jobs] of bySession(claimed, involved.size)) {
+      const { session } = involved.get(sessionId) as Involved;
       drained.delete(session.groupKey);
       send(session, jobs);
     }
     failpoint('claim.sent');
     wanted = true;
+  }
+
+  function countSlots(groups: readonly PlannedGroup[]): Map<string, Involved> {
+    const involved = new Map<string, Involved>();
+    for (const { slots } of groups) {
+      for (const id of slots) {
+        const known = involved.get(id);
+        if (known) known.slots += 1;
+        else involved.set(id, { session: sessions.get(id) as Session, slots: 1 });
+      }
+    }
+    return involved;
   }
 
   function send(session: Session, jobs: GrantedJob[]): void {
@@ -137,8 +147,13 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
     }
     deps.metrics.granted.inc(jobs.length);
     session.sent += jobs.length;
-    for (const job of jobs) session.grants.set(job.id, job.fence);
-    session.send(`{"kind":"assign","jobs":[${jobs.map((job) => job.assignment).join(',')}]}`);
+    let texts = '';
+    for (const { id, fence, assignment } of jobs) {
+      session.grants.set(id, fence);
+      // added up, not joined: that would copy every assignment once more
+      texts += texts === '' ? assignment : `,${assignment}`;
+    }
+    session.send(`{"kind":"assign","jobs":[${texts}]}`);
   }
 
   /** The connection ended between the claim and the delivery. If this fails too, the next `hello` mends it. */
@@ -238,6 +253,12 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
   }
 
   return dispatcher;
+}
+
+/** Looking up a thousand ids is saved where there is but one. */
+function bySession(claimed: ClaimedJob[], sessions: number): Map<string, ClaimedJob[]> {
+  const [first] = claimed;
+  return first && sessions === 1 ? new Map([[first.sessionId, claimed]]) : groupBy(claimed, (job) => job.sessionId);
 }
 
 function pick({ id, groupKey, types, queues, ignoresPause }: Session) {

@@ -53,14 +53,15 @@ export function createOutcomes(deps: OutcomesDeps): Outcomes {
   /** Writes one batch and gives the ids that changed, or null for all of them. */
   async function write(items: Outcome[]): Promise<Set<string> | null> {
     failpoint('outcomes.before');
-    const byKind = groupBy(items, kindOf);
-    const succeeded = byKind.get('succeeded') ?? [];
-    if (succeeded.length === items.length) {
-      const ids = await completeJobs(db, serverId, succeeded as Succeeded[]);
+    // by the thousand these, and nothing else
+    if (items.every(isPlainSuccess)) {
+      const ids = await completeJobs(db, serverId, items);
       ended('succeeded', ids?.length ?? items.length);
       deps.onFinished('succeeded', ids ?? items.map((item) => item.id));
       return ids && new Set(ids);
     }
+    const byKind = groupBy(items, kindOf);
+    const succeeded = byKind.get('succeeded') ?? [];
     const changed = new Set<string>();
     const note = (ending: AttemptEnding, ids: readonly string[]) => {
       ended(ending, ids.length);
@@ -132,7 +133,8 @@ export function createOutcomes(deps: OutcomesDeps): Outcomes {
       try {
         const changed = await write(items);
         failpoint('outcomes.committed');
-        return new Set(changed ? items.filter((item) => !changed.has(item.id)).map((item) => item.id) : []);
+        if (changed === null) return new Set();
+        return new Set(items.filter((item) => !changed.has(item.id)).map((item) => item.id));
       } catch (error) {
         if (!isPassing(error)) return isolate(items, error as Error);
         if (signal.aborted) throw error;
@@ -174,6 +176,10 @@ export function createOutcomes(deps: OutcomesDeps): Outcomes {
 }
 
 type Succeeded = Extract<Outcome, { kind: 'succeeded' }> & { result: string | undefined };
+
+function isPlainSuccess(item: Outcome): item is Succeeded {
+  return kindOf(item) === 'succeeded';
+}
 
 function kindOf(item: Outcome): Outcome['kind'] | 'parent' {
   return item.kind === 'succeeded' && item.children && item.children.length > 0 ? 'parent' : item.kind;
