@@ -32,16 +32,14 @@ export type LastGrant = {
   run: Pick<Execution, 'end' | 'to'> | undefined;
   /** Whether a journal named this very grant as started. */
   isNamed: boolean;
-  /** Whether the worker stays broken, so that it can never say what it knows. */
-  isBrokenForEver: boolean;
+  /** From when on the worker is broken for ever, so that it can never say what it knows; undefined if it is not. */
+  brokenAt: number | undefined;
 };
 
-export function judgeUnknown(
-  job: Pick<JobRecord, 'hold'>,
-  { grantee, run, isNamed, isBrokenForEver }: LastGrant,
-): Verdict {
+export function judgeUnknown(job: Pick<JobRecord, 'hold'>, { grantee, run, isNamed, brokenAt }: LastGrant): Verdict {
   if (!job.hold || grantee === undefined) return 'unheld';
-  if (isBrokenForEver) return 'never back';
+  // What had ended well before was to be told before.
+  if (brokenAt !== undefined && (run?.end === undefined || run.to > brokenAt - RETURN_MS)) return 'never back';
   const isKilled = grantee.ending === 'SIGKILL';
   if (run === undefined) {
     // The line of the journal is durable before the first line of the handler; killed in between, nobody can tell it from
@@ -76,8 +74,10 @@ export async function readLastGrants(
   const named = await readNamed(join(folder, 'logs'));
   const brokenAt = new Map(units.map(({ name, troubles }) => [name, troubles.find(isForEver)?.from]));
   /** A process that died before had a successor, which could say what it knew. */
-  const isBrokenForEver = ({ unit, exitedAt = Number.POSITIVE_INFINITY }: Instance) =>
-    exitedAt > (brokenAt.get(unit) ?? Number.POSITIVE_INFINITY) - RETURN_MS;
+  const brokenWith = ({ unit, exitedAt = Number.POSITIVE_INFINITY }: Instance) => {
+    const moment = brokenAt.get(unit);
+    return moment !== undefined && exitedAt > moment - RETURN_MS ? moment : undefined;
+  };
   return {
     of(job, runs) {
       const owner = processOf.get(job.id);
@@ -86,7 +86,7 @@ export async function readLastGrants(
         grantee,
         run: runs.findLast(({ instance, attempt }) => instance === grantee && attempt === job.attempt),
         isNamed: named.has(`${job.id} ${job.fence}`),
-        isBrokenForEver: grantee !== undefined && isBrokenForEver(grantee),
+        brokenAt: grantee && brokenWith(grantee),
       };
     },
   };

@@ -238,7 +238,7 @@ export const ROUTES = {
     roles: ['client', 'operator', 'admin'],
     body: z.strictObject({
       jobs: z.array(newJobSchema).max(LIMITS.batchJobs),
-      answer: z.enum(['all', 'existing']).optional().describe('existing: answer only the jobs that existed already'),
+      answer: z.literal('existing').optional().describe('existing: answer only the jobs that existed already'),
     }),
     answer: z.object({ items: z.array(enqueuedSchema) }),
     status: 201,

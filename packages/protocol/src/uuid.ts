@@ -27,7 +27,7 @@ const DIGITS = Uint8Array.from({ length: 512 }, (_, index) =>
 export function createIdGenerator(now: () => number = Date.now): () => string {
   const pool = new Uint8Array(RANDOM_POOL_BYTES);
   /** The codes of the characters before the counter: the time and the version. */
-  const t = new Uint8Array(15);
+  const prefix = new Uint8Array(15);
   let used = RANDOM_POOL_BYTES;
   let lastMs = 0;
   let counter = 0;
@@ -36,13 +36,13 @@ export function createIdGenerator(now: () => number = Date.now): () => string {
     lastMs = ms;
     const time = ms.toString(16).padStart(12, '0');
     const text = `${time.slice(0, 8)}-${time.slice(8)}-7`;
-    for (let index = 0; index < t.length; index++) t[index] = text.charCodeAt(index);
+    for (let index = 0; index < prefix.length; index++) prefix[index] = text.charCodeAt(index);
   }
 
   /** Codes of digits: `half` 0 is the first one of a byte, 1 the second. */
   const digit = (byte: number, half: 0 | 1) => DIGITS[2 * byte + half] as number;
   const random = (offset: number, half: 0 | 1) => digit(pool[used + offset] as number, half);
-  const time = (index: number) => t[index] as number;
+  const start = (index: number) => prefix[index] as number;
   setTime(0);
 
   return () => {
@@ -61,8 +61,8 @@ export function createIdGenerator(now: () => number = Date.now): () => string {
     const variant = ((pool[used] as number) & 0x3f) | 0x80;
     // biome-ignore format: a column each for the parts of the id
     const id = String.fromCharCode(
-      time(0), time(1), time(2), time(3), time(4), time(5), time(6), time(7),
-      time(8), time(9), time(10), time(11), time(12), time(13), time(14),
+      start(0), start(1), start(2), start(3), start(4), start(5), start(6), start(7),
+      start(8), start(9), start(10), start(11), start(12), start(13), start(14),
       digit(counter >> 8, 1), digit(counter & 0xff, 0), digit(counter & 0xff, 1), DASH,
       digit(variant, 0), digit(variant, 1), random(1, 0), random(1, 1), DASH,
       random(2, 0), random(2, 1), random(3, 0), random(3, 1), random(4, 0), random(4, 1),

@@ -1,7 +1,8 @@
 /**
  * Places where a test lets a worker's process die or stand still: `DROVER_WORKER_FAILPOINT=name:count[:action]` acts when
  * the place is passed for the count-th time. `kill` (default) is SIGKILL, `stop` is SIGSTOP. Without the variable a
- * place costs one comparison. One that does not exist is refused: its test would prove nothing. The server has its own.
+ * place costs one comparison. One that does not exist is refused: its test would prove nothing. The
+ * server has its own: the SDK and the server share only what both sides of the wire agree on.
  */
 
 /** `hold.journaled`: the start of a `hold` job is durable, its handler has not been called. */

@@ -1,15 +1,16 @@
 /** What the HTTP API asks of the job engine; the composition root (server.ts) puts it together. */
-import type { JobState, NewJob, Pause } from '@drover/protocol';
+import type { JobState, Pause } from '@drover/protocol';
 import type { PausedScope } from './dispatch/pauses.js';
+import type { JobToInsert } from './lifecycle/enqueue.js';
 
 export type HealthCheck = { check: string; status: 'okay' | 'error'; message?: string };
 
 export type Engine = {
   /**
-   * Durable when it resolves; gives the places in the list of those that existed already. A job without an id is given
-   * one. Throws DroverError: overloaded, shutting_down, database_unavailable.
+   * Durable when it resolves; gives the places in the list of those that existed already. Throws DroverError: overloaded,
+   * shutting_down, database_unavailable.
    */
-  enqueue(jobs: NewJob[]): Promise<ReadonlySet<number>>;
+  enqueue(jobs: JobToInsert[]): Promise<ReadonlySet<number>>;
   cancel(id: string): Promise<'cancelled' | 'requested' | 'not_found' | { wrongState: JobState }>;
   retry(id: string): Promise<'done' | 'not_found' | { wrongState: JobState }>;
   /** Resolves when the job has finished, the time is over or the signal aborts. */

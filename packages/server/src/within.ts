@@ -4,6 +4,9 @@ export async function within(ms: number, promise: Promise<unknown>): Promise<voi
   const limit = new Promise((resolve) => {
     timer = setTimeout(resolve, ms);
   });
-  await Promise.race([promise, limit]);
-  clearTimeout(timer);
+  try {
+    await Promise.race([promise, limit]);
+  } finally {
+    clearTimeout(timer);
+  }
 }

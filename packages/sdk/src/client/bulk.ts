@@ -30,18 +30,19 @@ type Chunk = {
 
 export async function enqueueInBulk(items: readonly JobToAdd[], send: SendBatch): Promise<JobHandle<unknown>[]> {
   const handles: JobHandle<unknown>[] = [];
-  let chunk = await encodeChunk(items, 0);
-  while (chunk.ids.length > 0) {
+  let chunk = items.length > 0 ? await encodeChunk(items, 0) : undefined;
+  while (chunk) {
     const underWay = send(chunk.body);
     // Observed at once: it may reject while the next chunk is still being encoded.
     const answered = underWay.then(
       (answers) => ({ answers }),
       (error: unknown) => ({ error }),
     );
-    const [answer, next] = await Promise.all([answered, encodeChunk(items, chunk.next)]);
+    const next = chunk.next < items.length ? encodeChunk(items, chunk.next) : undefined;
+    const [answer, nextChunk] = await Promise.all([answered, next]);
     if ('error' in answer) throw answer.error;
     addHandles(handles, chunk, answer.answers);
-    chunk = next;
+    chunk = nextChunk;
   }
   return handles;
 }
@@ -82,7 +83,7 @@ function addHandles(handles: JobHandle<unknown>[], chunk: Chunk, answers: readon
   if (!areIdsOurs && answers.length !== ids.length) {
     throw new Error(`sent ${ids.length} jobs, the server named ${answers.length}`);
   }
-  const existed = new Set(areIdsOurs ? answers.map(({ id }) => id) : []);
+  const existed = new Set(answers.filter(({ created }) => !created).map(({ id }) => id));
   ids.forEach((id, index) => {
     const created = areIdsOurs ? !existed.has(id) : (answers[index] as Enqueued).created;
     handles.push(new JobHandle(id, created, definitions[index] as AnyJobDefinition));

@@ -39,7 +39,7 @@ export class Reporter {
   /** Reported in earlier turns, and still on their way into the journal: they must not be sent yet. */
   readonly #inJournal = new Set<readonly Unacknowledged[]>();
   #unsent: Unacknowledged[] = [];
-  /** The frames of this connection that are not acknowledged, by their numbers. */
+  /** The frames of this connection that are not acknowledged by their numbers; a server that has none leaves them to the beats. */
   readonly #batches = new Map<number, Batch>();
   #lastBatch = 0;
   #beat = 0;

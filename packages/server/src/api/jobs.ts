@@ -1,9 +1,10 @@
 /** The routes under /jobs. */
-import { DroverError, isFinished, type JobState, LIMITS, type NewJob, statesBefore } from '@drover/protocol';
+import { DroverError, isFinished, type JobState, LIMITS, type NewJob, newId, statesBefore } from '@drover/protocol';
 import type { ServerConfig } from '../config/server-config.js';
 import type { Runner } from '../db/database.js';
 import type { Engine } from '../engine.js';
 import { checkNewJobs } from '../lifecycle/check-new-jobs.js';
+import type { JobToInsert } from '../lifecycle/enqueue.js';
 import { findJob, findJobWithAttempts, findOutcome } from '../queries/find-job.js';
 import { listJobs } from '../queries/list-jobs.js';
 import type { RouteHandlers } from './route-handler.js';
@@ -21,17 +22,19 @@ export function jobHandlers({ engine, db, config }: JobsDeps): JobRoutes {
   return {
     async enqueueJob({ body }) {
       checkNewJobs([body], limits(), false);
-      const existed = await engine.enqueue([body]);
-      return { id: idOf(body), created: existed.size === 0 };
+      const job = withId(body);
+      const existed = await engine.enqueue([job]);
+      return { id: job.id, created: existed.size === 0 };
     },
 
-    async enqueueJobs({ body: { jobs, answer } }) {
-      checkNewJobs(jobs, limits(), true);
+    async enqueueJobs({ body }) {
+      checkNewJobs(body.jobs, limits(), true);
+      const jobs = body.jobs.map(withId);
       const existed = await engine.enqueue(jobs);
-      if (answer === 'existing') {
-        return { items: [...existed].map((place) => ({ id: idOf(jobs[place] as NewJob), created: false })) };
+      if (body.answer === 'existing') {
+        return { items: [...existed].map((place) => ({ id: (jobs[place] as JobToInsert).id, created: false })) };
       }
-      return { items: jobs.map((job, place) => ({ id: idOf(job), created: !existed.has(place) })) };
+      return { items: jobs.map(({ id }, place) => ({ id, created: !existed.has(place) })) };
     },
 
     listJobs: ({ query }) => listJobs(db, query),
@@ -72,10 +75,8 @@ export function jobHandlers({ engine, db, config }: JobsDeps): JobRoutes {
   };
 }
 
-/** The engine has given one to each. */
-function idOf({ id }: NewJob): string {
-  if (id === undefined) throw new Error('the engine gave the job no id');
-  return id;
+function withId(job: NewJob): JobToInsert {
+  return job.id === undefined ? { ...job, id: newId() } : (job as JobToInsert);
 }
 
 function found<Value>(value: Value | undefined, id: string): Value {

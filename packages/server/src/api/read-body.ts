@@ -40,7 +40,7 @@ const QUICK_READERS: Partial<Record<RouteName, QuickReader>> = {
     if (typeof body !== 'object' || body === null) return undefined;
     const { jobs, answer, ...rest } = body as { jobs?: unknown; answer?: unknown };
     if (!Array.isArray(jobs) || Object.keys(rest).length > 0) return undefined;
-    if (answer !== undefined && answer !== 'all' && answer !== 'existing') return undefined;
+    if (answer !== undefined && answer !== 'existing') return undefined;
     if (jobs.length > LIMITS.batchJobs) {
       const message = `jobs: expected at most ${LIMITS.batchJobs} jobs in a batch, got ${jobs.length}`;
       throw new DroverError('batch_too_large', message, { limit: LIMITS.batchJobs, jobs: jobs.length });

@@ -14,6 +14,7 @@
 import pg from 'pg';
 import { bestOf, type Candidate, findWritable } from './choose-host.js';
 import { DatabaseError, type DatabaseErrorKind, isPassing, toDatabaseError } from './database-error.js';
+import { destroySocket } from './destroy-socket.js';
 import { splitHosts } from './split-hosts.js';
 import type { Statement } from './statement.js';
 
@@ -220,10 +221,4 @@ async function executeOn(pool: pg.Pool, query: Query, deadlineMs: number) {
     client.off('error', onError);
     client.release(failure instanceof DatabaseError && failure.kind !== 'refused' ? failure : broken);
   }
-}
-
-/** A half-open connection answers nothing, not even a close; only its socket can be ended. */
-function destroySocket(client: pg.PoolClient): void {
-  const { connection } = client as unknown as { connection: { stream: { destroy(): void } } };
-  connection.stream.destroy();
 }

@@ -156,7 +156,7 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
     session.send(`{"kind":"assign","jobs":[${texts}]}`);
   }
 
-  /** The connection ended between the claim and the delivery. If this fails too, the next `hello` mends it. */
+  /** The connection ended between the claim and the delivery. If this fails too, the next `hello` or the reconciler mends it. */
   function giveBack(jobs: GrantedJob[]): void {
     releaseJobs(
       db,

@@ -5,7 +5,7 @@
  * What always holds: an answer "added" follows the commit; what is refused (429, 503) is refused before
  * anything is sent; a request is never split over two commits.
  */
-import { DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE, DroverError, type NewJob, newId } from '@drover/protocol';
+import { DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE, DroverError } from '@drover/protocol';
 import type { Logger } from 'pino';
 import type { Runner } from '../db/database.js';
 import { DatabaseError, isPassing } from '../db/database-error.js';
@@ -19,7 +19,7 @@ import type { Session } from './session.js';
 
 export type Intake = {
   /** See Engine. */
-  enqueue(jobs: NewJob[]): Promise<ReadonlySet<number>>;
+  enqueue(jobs: JobToInsert[]): Promise<ReadonlySet<number>>;
   /** Jobs that wait to be written. */
   readonly pending: number;
   /** Refuses what comes from now on and resolves when the rest is done. */
@@ -172,8 +172,7 @@ export function createIntake(deps: IntakeDeps): Intake {
         );
       }
       if (jobs.length === 0) return NONE;
-      for (const job of jobs) job.id ??= newId();
-      const answer = await gatherer.add(jobs as JobToInsert[]);
+      const answer = await gatherer.add(jobs);
       if (answer instanceof Error) throw answer;
       return answer;
     },

@@ -70,7 +70,8 @@ export function createLeases({ db, serverId, dispatcher, logger, beatMs, leaseMs
       for (const session of sessions) {
         const row = kept.get(session.id);
         if (!row) {
-          session.disconnect('its session was given up or moved to another server');
+          // one that has just said bye ended its session itself
+          if (!session.closed) session.disconnect('its session was given up or moved to another server');
           continue;
         }
         setPaused(session, row.paused);

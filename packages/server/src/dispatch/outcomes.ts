@@ -1,7 +1,7 @@
 /**
  * What workers report, gathered over all of them and written by one statement per verb and batch; the
  * acknowledgement follows the commit. An outcome of a grant that is not the worker's changes nothing and is
- * acknowledged as stale, so a repeated or late report does no harm.
+ * acknowledged all the same, so a repeated or late report does no harm.
  *
  * If the database is away, the batch is sent again until it is back: the guards make that safe, and the
  * workers keep their copies until they are told.

@@ -38,8 +38,8 @@ from json_to_recordset($4) as g(id uuid, fence int), previous p
 where j.id = g.id and j.fence = g.fence and j.session_id = p.id and j.state in ('running', 'unknown')`;
 
 /**
- * What a whole journal does not name. The start of a job that is to be held is durable in the journal before its handler runs, so one that the journal
- * does not name was never started; unless it was inherited, and the journal has told of its end before. Of other
+ * What a journal does not name. The start of a job that is to be held is durable in the journal before its handler
+ * runs, so one that a whole journal does not name was never started; unless it was inherited, and the journal has told of its end before. Of other
  * jobs that is not known: they stay, and count as lost, or a job that kills its process at once would never come
  * to the limit of losses.
  */

@@ -6,6 +6,7 @@
 import pg from 'pg';
 import type { Logger } from 'pino';
 import type { Runner } from '../db/database.js';
+import { destroySocket } from '../db/destroy-socket.js';
 import { sql } from '../db/statement.js';
 import { within } from '../within.js';
 
@@ -85,11 +86,13 @@ export function createWakeups(deps: WakeupsDeps): Wakeups {
       stopped = true;
       clearTimeout(timer);
       clearTimeout(reconnect);
-      const left = listener?.end().catch(() => {
+      if (!listener) return;
+      const left = listener.end().catch(() => {
         // it is gone already
       });
-      // a database that stands still never answers
-      if (left) await within(LEAVE_MS, left);
+      await within(LEAVE_MS, left);
+      // a database that stands still never answers, and an open socket would keep the process
+      destroySocket(listener);
     },
     tellOthers(hint) {
       if (stopped || !deps.othersAlive()) return;

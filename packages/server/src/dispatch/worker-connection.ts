@@ -77,7 +77,11 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
     if (!session || session.closed) return;
     session.closed = true;
     dispatcher.remove(session);
-    leaveSession(db, serverId, session, why).catch((error: Error) =>
+    noteLeft(session, why);
+  }
+
+  function noteLeft(left: Session, why: string): void {
+    leaveSession(db, serverId, left, why).catch((error: Error) =>
       logger.debug({ err: error }, 'a lost connection could not be noted'),
     );
   }
@@ -195,7 +199,10 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
         current.draining = true;
         return;
       case 'bye':
-        leaveForGood(current).catch((error: Error) => logger.warn({ err: error }, 'a worker could not resign cleanly'));
+        leaveForGood(current).catch((error: Error) => {
+          logger.warn({ err: error }, 'a worker could not resign cleanly');
+          noteLeft(current, 'it resigned while the database was away');
+        });
         return;
     }
   }

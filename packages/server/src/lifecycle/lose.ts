@@ -21,9 +21,9 @@ import { STILL_RUNNING } from './still-running.js';
 /** Attempts of one job that may be lost together with their worker. */
 export const LOST_LIMIT = 3;
 
-/** Of an inherited job the journal of a dead process has told, durably before its handler was called. */
+/** Of an inherited job the journal of a dead process has told; of one to be held, durably before its handler was called. */
 const LOST_ERROR = `json_build_object('name', 'WorkerLostError', 'code', 'lost', 'message', case when j.inherited
-      then 'the process of the worker ended while it held the job; by its journal the handler had begun or was just about to'
+      then 'the process of the worker ended while it held the job; by its journal the handler had begun, was just about to, or had ended'
       else 'the worker was lost while it held the job' end)`;
 const WITH_LOST_ATTEMPT = `drover.add_attempt(j.attempts, j.attempt, 'lost', j.started_at, j.session_id, ${LOST_ERROR})`;
 

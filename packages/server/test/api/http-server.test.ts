@@ -16,10 +16,7 @@ let http: HttpServer;
 let address: string;
 
 beforeEach(async () => {
-  enqueue = async (jobs) => {
-    for (const job of jobs) job.id ??= newId();
-    return new Set();
-  };
+  enqueue = async () => new Set();
   run = async () => [];
   logged = [];
   const runner: Runner = { run: (statement, values) => run(statement, values), runRaw: async () => [] };
@@ -114,10 +111,9 @@ test('who is slow to ask cannot hold a connection', () => {
 test('a stop lets a request end, tells the client to leave, and refuses the next one', async () => {
   let go: () => void = () => {};
   const started = new Promise<void>((resolve) => {
-    enqueue = ([job]) => {
+    enqueue = () => {
       resolve();
       return new Promise((done) => {
-        if (job) job.id = newId();
         go = () => done(new Set());
       });
     };

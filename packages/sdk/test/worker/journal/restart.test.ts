@@ -119,7 +119,11 @@ describe('a worker that is started again with its data folder', () => {
 
   it('says so if its predecessor’s journal could not be read whole', async () => {
     const first = processWith();
-    await (await peer.connection()).welcome();
+    const connection = await peer.connection();
+    const { sessionId } = await connection.welcome();
+    // its outcome comes last into the journal, after the session
+    connection.assign(assignment('echo', 1));
+    await connection.takeOutcomes(1);
     await first.kill();
     const path = join(dataDir, 'journal');
     const bytes = await readFile(path);
@@ -127,8 +131,8 @@ describe('a worker that is started again with its data folder', () => {
     await writeFile(path, bytes);
 
     processWith({ discardDamagedJournal: true });
-    const connection = await peer.connection();
-    expect(await connection.welcome()).toMatchObject({ isJournalIncomplete: true });
+    const next = await peer.connection();
+    expect(await next.welcome()).toMatchObject({ isJournalIncomplete: true, previousSessions: [sessionId] });
   });
 
   it('has nothing to tell after a proper stop', async () => {
