@@ -56,7 +56,7 @@ it('becomes unknown as soon as the next process has read the journal, says so, a
   await until('the job is unknown', job.isUnknown);
   expect(await job.lastError()).toMatchObject({
     code: 'lost',
-    message: expect.stringMatching(/process of the worker ended .* journal .* begun or was just about to/),
+    message: expect.stringMatching(/process of the worker ended .* journal .* begun, was just about to/),
   });
   await expectRetryRunsIt(job);
 });
