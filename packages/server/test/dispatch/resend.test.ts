@@ -28,12 +28,18 @@ async function holdUp(): Promise<{ seen(): Promise<void>; go(): Promise<void> }>
   };
 }
 
-test('they are written once, and acknowledged once', async () => {
+/** A worker that holds two jobs. */
+async function holdingTwo() {
   const type = `t-${newId()}`;
   const { worker } = await register(bench.port, { types: [type], window: 2 });
   for (let count = 0; count < 2; count++) await bench.call('/api/v1/jobs', { method: 'POST', body: { type } });
   const jobs = [...(await worker.next('assign')).jobs, ...(await worker.next('assign')).jobs];
   const [first, second] = jobs as [(typeof jobs)[0], (typeof jobs)[0]];
+  return { worker, first, second };
+}
+
+test('they are written once, and acknowledged once', async () => {
+  const { worker, first, second } = await holdingTwo();
 
   const completions = await holdUp();
   for (let count = 0; count < AGAIN; count++) worker.send({ kind: 'outcomes', items: [succeeded(first)] });
@@ -51,11 +57,7 @@ test('they are written once, and acknowledged once', async () => {
 });
 
 test('in frames with numbers, each is acknowledged after the commit of what it brought', async () => {
-  const type = `t-${newId()}`;
-  const { worker } = await register(bench.port, { types: [type], window: 2 });
-  for (let count = 0; count < 2; count++) await bench.call('/api/v1/jobs', { method: 'POST', body: { type } });
-  const jobs = [...(await worker.next('assign')).jobs, ...(await worker.next('assign')).jobs];
-  const [first, second] = jobs as [(typeof jobs)[0], (typeof jobs)[0]];
+  const { worker, first, second } = await holdingTwo();
 
   const completions = await holdUp();
   worker.send({ kind: 'outcomes', items: [succeeded(first)], batch: 1 });
