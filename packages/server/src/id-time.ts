@@ -27,10 +27,15 @@ export function isVersion7(id: string): boolean {
   return id[VERSION_POSITION] === '7';
 }
 
+/** The time in a UUIDv7. */
+export function msOfId(id: string): number {
+  return Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
+}
+
 /** The moment before which a job with this id cannot have finished, as PostgreSQL reads it. */
 export function earliestFinish(id: string): string {
   if (!isVersion7(id)) return NO_TIME;
-  const ms = Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16) - ID_AHEAD_LIMIT_MS - CLOCK_MARGIN_MS;
+  const ms = msOfId(id) - ID_AHEAD_LIMIT_MS - CLOCK_MARGIN_MS;
   return ms > 0 && ms < Date.UTC(9999, 0) ? new Date(ms).toISOString() : NO_TIME;
 }
 

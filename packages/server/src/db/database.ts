@@ -13,6 +13,7 @@
  */
 import pg from 'pg';
 import { bestOf, type Candidate, findWritable } from './choose-host.js';
+import { copyIn } from './copy-in.js';
 import { DatabaseError, type DatabaseErrorKind, isPassing, toDatabaseError } from './database-error.js';
 import { destroySocket } from './destroy-socket.js';
 import { splitHosts } from './split-hosts.js';
@@ -23,6 +24,8 @@ export type Runner = {
   run<Row extends object>(statement: Statement, values?: unknown[]): Promise<Row[]>;
   /** The same with each row as an array of texts: for the hot path, where building objects counts. */
   runRaw(statement: Statement, values?: unknown[]): Promise<(string | null)[][]>;
+  /** Runs a text that begins with a COPY from this data, as one transaction; see copy-in. */
+  copyIn(text: string, data: Buffer): Promise<void>;
 };
 
 export type Database = {
@@ -71,8 +74,6 @@ const TEXT_ONLY = { getTypeParser: () => (value: string) => value };
  * text depends on the language of the server, this does not.
  */
 const NOT_REPLICATED = 'SyncRepWaitForLSN';
-
-type Query = pg.QueryConfig | pg.QueryArrayConfig;
 
 export function connectDatabase(options: DatabaseOptions): Database {
   const hosts = splitHosts(options.url);
@@ -139,11 +140,11 @@ function createRunner(
 ): OwnedRunner {
   let pool = createPool(options, settings, splitHosts(options.url)[0] as string);
 
-  async function execute(query: Query) {
+  async function execute<Answer>(send: (client: pg.ClientBase) => Promise<Answer>): Promise<Answer> {
     try {
       const choosing = ready();
       if (choosing) await choosing;
-      return await executeOn(pool, query, deadlineMs);
+      return await executeOn(pool, send, deadlineMs);
     } catch (error) {
       if (error instanceof DatabaseError) options.onFailure?.(error.kind);
       failed(error);
@@ -153,14 +154,16 @@ function createRunner(
 
   return {
     async run<Row extends object>(statement: Statement, values: unknown[] = []) {
-      const { rows } = await execute({ name: statement.name, text: statement.text, values });
+      const query = { name: statement.name, text: statement.text, values };
+      const { rows } = await execute((client) => client.query(query));
       return rows as Row[];
     },
     async runRaw(statement, values = []) {
       const query = { name: statement.name, text: statement.text, values, rowMode: 'array' as const, types: TEXT_ONLY };
-      const { rows } = await execute(query);
+      const { rows } = await execute((client) => client.query(query));
       return rows as (string | null)[][];
     },
+    copyIn: (text, data) => execute((client) => copyIn(client, text, data)),
     moveTo(url) {
       const left = pool;
       pool = createPool(options, settings, url);
@@ -188,7 +191,11 @@ function createPool(options: DatabaseOptions, settings: string, url: string): pg
   return pool;
 }
 
-async function executeOn(pool: pg.Pool, query: Query, deadlineMs: number) {
+async function executeOn<Answer>(
+  pool: pg.Pool,
+  send: (client: pg.ClientBase) => Promise<Answer>,
+  deadlineMs: number,
+): Promise<Answer> {
   const client = await pool.connect().catch((error: Error) => {
     throw toDatabaseError(error, 'not sent');
   });
@@ -209,7 +216,7 @@ async function executeOn(pool: pg.Pool, query: Query, deadlineMs: number) {
   client.on('notice', onNotice);
   client.on('error', onError);
   try {
-    const result = await client.query(query);
+    const result = await send(client);
     if (failure) throw failure;
     return result;
   } catch (error) {

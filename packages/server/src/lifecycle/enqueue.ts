@@ -8,13 +8,12 @@ import { nameArray, plainArray, textArray } from '../db/array-text.js';
 import type { Runner } from '../db/database.js';
 import type { DatabaseError } from '../db/database-error.js';
 import { sql } from '../db/statement.js';
-import { afterIdsOf, isVersion7 } from '../id-time.js';
+import { afterIdsOf } from '../id-time.js';
+import { copyJobs, isWorthCopying } from './copy-jobs.js';
+import { type IdRange, idRangeOf } from './id-range.js';
 
 /** A job on its way into the database. */
 export type JobToInsert = NewJob & { id: string; parentId?: string };
-
-/** How far a client's clock may be ahead of the database's without a repeated enqueue being missed. */
-export const CLOCK_MARGIN_MS = 24 * 3_600_000;
 
 /** Ids younger than this are taken for new. If one is not, that is noticed, and only costs a second try. */
 const NEW_WITHIN_MS = 10_000;
@@ -31,10 +30,30 @@ export async function insertJobs(
   rows: readonly RowToInsert[],
   { isRepeated = false } = {},
 ): Promise<ReadonlySet<string>> {
-  const ids = rows.map(({ job }) => job.id);
-  const oldest = oldestOf(ids);
+  const range = idRangeOf(rows.map(({ job }) => job.id));
+  const areNew = !isRepeated && range !== undefined && range.oldest > afterIdsOf(Date.now() - NEW_WITHIN_MS);
+  if (!areNew) return insertColumns(db, rows, range, false);
+  try {
+    const isCopied = isWorthCopying(rows.length, range) && !rows.some(({ job }) => hasOptions(job));
+    if (!isCopied) return await insertColumns(db, rows, range, true);
+    await copyJobs(db, rows, range);
+    return NONE;
+  } catch (error) {
+    if ((error as DatabaseError).sqlState !== UNIQUE_VIOLATION) throw error;
+    return insertColumns(db, rows, range, false);
+  }
+}
+
+const NONE: ReadonlySet<string> = new Set();
+
+async function insertColumns(
+  db: Runner,
+  rows: readonly RowToInsert[],
+  range: IdRange | undefined,
+  areNew: boolean,
+): Promise<ReadonlySet<string>> {
   const columns = [
-    plainArray(ids),
+    plainArray(rows.map(({ job }) => job.id)),
     nameArray(rows.map(({ job }) => job.type)),
     nameArray(rows.map(({ job }) => job.queue)),
     // PostgreSQL keeps each element as it was written, \u0000 included
@@ -42,21 +61,10 @@ export async function insertJobs(
     rows.some(({ sessionId }) => sessionId) ? plainArray(rows.map(({ sessionId }) => sessionId)) : null,
     // null if no job has options, which is the usual case
     rows.some(({ job }) => hasOptions(job)) ? textArray(rows.map(({ job }) => optionsText(job))) : null,
-    historyFrom(oldest),
+    // without a range, all of the history counts
+    range?.historyFrom ?? '-infinity',
+    areNew,
   ];
-  const areNew = oldest !== undefined && oldest > afterIdsOf(Date.now() - NEW_WITHIN_MS);
-  if (isRepeated || !areNew) return insertColumns(db, [...columns, false]);
-  try {
-    return await insertColumns(db, [...columns, true]);
-  } catch (error) {
-    if ((error as DatabaseError).sqlState !== UNIQUE_VIOLATION) throw error;
-    return insertColumns(db, [...columns, false]);
-  }
-}
-
-const NONE: ReadonlySet<string> = new Set();
-
-async function insertColumns(db: Runner, columns: unknown[]): Promise<ReadonlySet<string>> {
   const [answer] = await db.run<{ duplicates: string[] | null }>(insert, columns);
   return answer?.duplicates ? new Set(answer.duplicates) : NONE;
 }
@@ -98,24 +106,4 @@ export function toRow(job: JobToInsert, payloadText: string): string {
     payload: payloadText,
     ...optionsOf(job),
   });
-}
-
-/** The UUIDv7 of the earliest moment; undefined if one of the ids is of another kind, which tells no time. */
-export function oldestOf(ids: readonly string[]): string | undefined {
-  let oldest = ids[0];
-  for (const id of ids) {
-    if (!isVersion7(id)) return undefined;
-    if (id < (oldest as string)) oldest = id;
-  }
-  return oldest;
-}
-
-/**
- * The earliest moment at which a job with this id, or a younger one, can have finished: the time in it, less what
- * clocks may differ. Without one, all of the history counts.
- */
-export function historyFrom(oldest: string | undefined): string {
-  if (oldest === undefined) return '-infinity';
-  const ms = Number.parseInt(oldest.slice(0, 8) + oldest.slice(9, 13), 16);
-  return new Date(Math.max(0, ms - CLOCK_MARGIN_MS)).toISOString();
 }

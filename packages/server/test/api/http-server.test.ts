@@ -19,7 +19,11 @@ beforeEach(async () => {
   enqueue = async () => new Set();
   run = async () => [];
   logged = [];
-  const runner: Runner = { run: (statement, values) => run(statement, values), runRaw: async () => [] };
+  const runner: Runner = {
+    run: (statement, values) => run(statement, values),
+    runRaw: async () => [],
+    copyIn: async () => {},
+  };
   const db: Database = { control: runner, bulk: runner, reads: runner, url: () => '', close: async () => {} };
   const engine: Engine = {
     enqueue: (jobs) => enqueue(jobs),

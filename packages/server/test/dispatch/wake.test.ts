@@ -29,6 +29,7 @@ test.each(Array.from({ length: STEPS }, (_, step) => step))('%i steps after the 
       isClaimed = true;
       return [];
     },
+    copyIn: async () => {},
   };
   const logger = pino({ level: 'silent' });
   const options = { db, serverId: newId(), logger, metrics: createMetrics(), pollMs: NEVER_MS, isPaused: () => false };

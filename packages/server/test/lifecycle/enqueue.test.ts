@@ -1,7 +1,8 @@
 import { newId } from '@drover/protocol';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { completeJobs } from '../../src/lifecycle/complete.js';
-import { historyFrom, insertJobs, oldestOf } from '../../src/lifecycle/enqueue.js';
+import { insertJobs } from '../../src/lifecycle/enqueue.js';
+import { idRangeOf } from '../../src/lifecycle/id-range.js';
 import { createLifecycleBench, type LifecycleBench, SERVER_ID } from '../support/lifecycle.js';
 
 let bench: LifecycleBench;
@@ -79,24 +80,10 @@ test.each([
 
 test('an enqueue that waits for the commit of the first copy’s finish does not bring it back', async () => {
   const job = await bench.running();
-  const finishing = await bench.pool.connect();
-  await finishing.query('begin');
-  await finishing.query(
-    `with gone as (delete from drover.job where id = $1 returning *)
-     insert into drover.job_history (id, created_at, run_at, finished_at, fence, attempt, max_attempts, lost_attempts,
-       priority, state, queue, type, payload)
-     select id, created_at, run_at, now(), fence, attempt, max_attempts, lost_attempts, priority, 'succeeded', queue, type, payload
-     from gone`,
-    [job.id],
-  );
+  const commit = await bench.finishWithoutCommit(job.id);
   const repeated = insert({ id: job.id, type: 'work' });
-  await expect
-    .poll(
-      async () => (await bench.pool.query(`select from pg_stat_activity where wait_event = 'transactionid'`)).rowCount,
-    )
-    .toBe(1);
-  await finishing.query('commit');
-  finishing.release();
+  await bench.untilSomeoneWaits();
+  await commit();
   expect(await repeated).toEqual(new Set([job.id]));
   expect((await bench.row(job.id)).state).toBe('succeeded');
 });
@@ -121,6 +108,6 @@ test('two servers that add the same job at once make one', async () => {
 test('the history is searched from a day before the oldest id, and wholly for ids without a time', () => {
   const id = '01890000-0000-7000-8000-000000000000';
   const made = 0x018900000000;
-  expect(historyFrom(oldestOf([newId(), id]))).toBe(new Date(made - 86_400_000).toISOString());
-  expect(historyFrom(oldestOf([id, crypto.randomUUID()]))).toBe('-infinity');
+  expect(idRangeOf([newId(), id])?.historyFrom).toBe(new Date(made - 86_400_000).toISOString());
+  expect(idRangeOf([id, crypto.randomUUID()])).toBeUndefined();
 });

@@ -1,6 +1,7 @@
 /** What the tests of the verbs share: a database with guarded moves, and short ways to make and see jobs. */
 import { newId } from '@drover/protocol';
 import type pg from 'pg';
+import { expect } from 'vitest';
 import { connectDatabase, type Database } from '../../src/db/database.js';
 import { type ClaimedJob, claimJobs } from '../../src/lifecycle/claim.js';
 import { insertJobs, type JobToInsert } from '../../src/lifecycle/enqueue.js';
@@ -18,6 +19,10 @@ export type LifecycleBench = {
   claim(count?: number, options?: { types?: string[]; queues?: string[]; sessionId?: string }): Promise<ClaimedJob[]>;
   /** Adds one job and claims it. */
   running(job?: Partial<JobToInsert>): Promise<ClaimedJob>;
+  /** Finishes a job in a transaction that is left open; gives its commit. */
+  finishWithoutCommit(id: string): Promise<() => Promise<void>>;
+  /** Resolves when some statement waits for an open transaction. */
+  untilSomeoneWaits(): Promise<void>;
   /** The row of a job, wherever it is. */
   row(id: string): Promise<Record<string, unknown>>;
   close(): Promise<void>;
@@ -48,6 +53,26 @@ export async function createLifecycleBench(): Promise<LifecycleBench> {
       await bench.add({ type, ...job });
       const [claimed] = await bench.claim(1, { types: [job.type ?? type] });
       return claimed as ClaimedJob;
+    },
+    async finishWithoutCommit(id) {
+      const client = await database.pool.connect();
+      await client.query('begin');
+      await client.query(
+        `with gone as (delete from drover.job where id = $1 returning *)
+         insert into drover.job_history (id, created_at, run_at, finished_at, fence, attempt, max_attempts, lost_attempts,
+           priority, state, queue, type, payload)
+         select id, created_at, run_at, now(), fence, attempt, max_attempts, lost_attempts, priority, 'succeeded', queue, type, payload
+         from gone`,
+        [id],
+      );
+      return async () => {
+        await client.query('commit');
+        client.release();
+      };
+    },
+    async untilSomeoneWaits() {
+      const waiting = `select from pg_stat_activity where wait_event = 'transactionid'`;
+      await expect.poll(async () => (await database.pool.query(waiting)).rowCount).toBe(1);
     },
     async row(id) {
       const { rows } = await database.pool.query(

@@ -1,0 +1,155 @@
+/** Adding many jobs at once, by COPY: it must mean the same as adding them one by one. */
+import { newId } from '@drover/protocol';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { completeJobs } from '../../src/lifecycle/complete.js';
+import { copyJobs, isWorthCopying } from '../../src/lifecycle/copy-jobs.js';
+import { insertJobs, type JobToInsert, type RowToInsert } from '../../src/lifecycle/enqueue.js';
+import { type IdRange, idRangeOf } from '../../src/lifecycle/id-range.js';
+import { createLifecycleBench, type LifecycleBench, SERVER_ID } from '../support/lifecycle.js';
+
+const MANY = 50;
+
+let bench: LifecycleBench;
+beforeAll(async () => {
+  bench = await createLifecycleBench();
+});
+afterAll(() => bench.close());
+
+function rowsOf(jobs: JobToInsert[], sessionId?: string): RowToInsert[] {
+  return jobs.map((job) => ({ job, payloadText: JSON.stringify(job.payload ?? null), sessionId }));
+}
+
+function makeJobs(type: string, count = MANY): JobToInsert[] {
+  return Array.from({ length: count }, (_, index) => ({ id: newId(), type, payload: { index } }));
+}
+
+function rangeOf(rows: readonly RowToInsert[]): IdRange {
+  return idRangeOf(rows.map(({ job }) => job.id)) as IdRange;
+}
+
+const copy = (rows: RowToInsert[]) => copyJobs(bench.db.bulk, rows, rangeOf(rows));
+
+/** What differs between any two jobs, left out. */
+async function shapeOf(id: string): Promise<Record<string, unknown>> {
+  const row = await bench.row(id);
+  // a job is ready, and started, when it is made
+  const times = { runAt: row.run_at === row.created_at, startedAt: row.started_at === row.created_at };
+  return { ...row, id: '', order_key: 0, created_at: '', run_at: '', started_at: '', times };
+}
+
+test.each([
+  ['waits', undefined],
+  ['is given to a worker', newId()],
+])('a copied job that %s is the same as an inserted one', async (_, sessionId) => {
+  const [inserted, copied] = [newId(), newId()].map((id) => [{ id, type: 'work', queue: 'mail', payload: { a: [1] } }]);
+  await insertJobs(bench.db.bulk, rowsOf(inserted as JobToInsert[], sessionId));
+  await copy(rowsOf(copied as JobToInsert[], sessionId));
+  const shape = await shapeOf(copied?.[0]?.id as string);
+  expect(shape).toEqual(await shapeOf(inserted?.[0]?.id as string));
+  expect(shape).toMatchObject({ state: sessionId ? 'running' : 'ready', queue: 'mail', max_attempts: 10 });
+});
+
+test('of one batch some are given to workers and others wait', async () => {
+  const sessionId = newId();
+  const rows = rowsOf(makeJobs('some')).map((row, index) => (index % 2 === 0 ? { ...row, sessionId } : row));
+  expect(await insertJobs(bench.db.bulk, rows)).toEqual(new Set());
+  const { rows: states } = await bench.pool.query(
+    `select state, session_id, queue, count(*)::int from drover.job where type = 'some' group by 1, 2, 3 order by 1`,
+  );
+  expect(states).toEqual([
+    { state: 'ready', session_id: null, queue: 'default', count: MANY / 2 },
+    { state: 'running', session_id: sessionId, queue: 'default', count: MANY / 2 },
+  ]);
+});
+
+test('payloads arrive as they were, whatever they hold', async () => {
+  const payloads = ['a\tb\nc\r\\d', '\\.', '\\N', 'nul \u0000', 'half \ud800', '"\u2028é🐑', { 'k\\': null }, null];
+  const jobs = makeJobs('odd').map((job, index) => ({ ...job, payload: payloads[index % payloads.length] }));
+  await copy(rowsOf(jobs));
+  const { rows } = await bench.pool.query(
+    `select payload::text as text from drover.job where type = 'odd' order by order_key`,
+  );
+  expect(rows.map(({ text }) => text)).toEqual(jobs.map(({ payload }) => JSON.stringify(payload)));
+});
+
+test('copied jobs are claimed in the order of the batch, from lanes that did not exist', async () => {
+  const jobs = makeJobs('fresh').map((job, index) => ({ ...job, queue: `copied-${index % 3}` }));
+  await insertJobs(bench.db.bulk, rowsOf(jobs));
+  const lanes = await bench.pool.query(`select queue from drover.lane where type = 'fresh' order by queue`);
+  expect(lanes.rows.map(({ queue }) => queue)).toEqual(['copied-0', 'copied-1', 'copied-2']);
+  const claimed = await bench.claim(MANY, { types: ['fresh'], queues: ['copied-0'] });
+  const expected = jobs.filter(({ queue }) => queue === 'copied-0').map(({ id }) => id);
+  expect(claimed.map(({ id }) => id)).toEqual(expected);
+});
+
+test('a batch with a job that exists adds the others, once', async () => {
+  const jobs = makeJobs('again');
+  await insertJobs(bench.db.bulk, rowsOf(jobs.slice(0, 1)));
+  await expect(copy(rowsOf(jobs))).rejects.toMatchObject({ sqlState: '23505' });
+  expect(await insertJobs(bench.db.bulk, rowsOf(jobs))).toEqual(new Set([jobs[0]?.id]));
+  expect(await bench.claim(2 * MANY, { types: ['again'] })).toHaveLength(MANY);
+});
+
+test('a batch with a job that has finished does not bring it back', async () => {
+  const jobs = makeJobs('done');
+  const { id } = jobs[7] as JobToInsert;
+  await insertJobs(bench.db.bulk, rowsOf([jobs[7] as JobToInsert]));
+  const [claimed] = await bench.claim(1, { types: ['done'] });
+  await completeJobs(bench.db.control, SERVER_ID, [{ id, fence: claimed?.fence ?? 0, runMs: 1, result: undefined }]);
+  await expect(copy(rowsOf(jobs))).rejects.toMatchObject({ sqlState: '23505' });
+  expect(await insertJobs(bench.db.bulk, rowsOf(jobs))).toEqual(new Set([id]));
+  expect((await bench.row(id)).state).toBe('succeeded');
+  expect(await bench.claim(2 * MANY, { types: ['done'] })).toHaveLength(MANY - 1);
+});
+
+test('a copy that waits for the finish of the first one does not bring it back', async () => {
+  const jobs = makeJobs('finishing');
+  const { id } = jobs[0] as JobToInsert;
+  await insertJobs(bench.db.bulk, rowsOf([jobs[0] as JobToInsert]));
+  await bench.claim(1, { types: ['finishing'] });
+  const commit = await bench.finishWithoutCommit(id);
+  const repeated = insertJobs(bench.db.bulk, rowsOf(jobs));
+  await bench.untilSomeoneWaits();
+  await commit();
+  expect(await repeated).toEqual(new Set([id]));
+  expect((await bench.row(id)).state).toBe('succeeded');
+});
+
+test('a batch with a payload that PostgreSQL refuses adds nothing, and the connection goes on', async () => {
+  const rows = rowsOf(makeJobs('bad'));
+  rows[20] = { ...(rows[20] as RowToInsert), payloadText: 'not json' };
+  for (let round = 0; round < 8; round++) {
+    await expect(insertJobs(bench.db.bulk, rows)).rejects.toMatchObject({ kind: 'refused' });
+  }
+  expect(await bench.claim(MANY, { types: ['bad'] })).toEqual([]);
+  expect(await insertJobs(bench.db.bulk, rowsOf(makeJobs('good')))).toEqual(new Set());
+});
+
+test('a batch that outlives its connection is not half added', async () => {
+  const jobs = makeJobs('cut', 5000);
+  const added = insertJobs(bench.db.bulk, rowsOf(jobs)).catch((error) => error);
+  const ended = await bench.pool.query(
+    `select pg_terminate_backend(pid) from pg_stat_activity where query like 'copy drover.job%' and state = 'active'`,
+  );
+  const answer = await added;
+  const { rows } = await bench.pool.query(`select count(*)::int as count from drover.job where type = 'cut'`);
+  // whether the end came in time is chance
+  expect([0, jobs.length]).toContain(rows[0].count);
+  if (ended.rowCount === 0) expect(answer).toEqual(new Set());
+  expect((await insertJobs(bench.db.bulk, rowsOf(jobs), { isRepeated: true })).size).toBe(rows[0].count);
+});
+
+test('few jobs, and ids from far apart, are not copied', () => {
+  const range = (...ms: number[]) => {
+    const id = (at: number) =>
+      `${at
+        .toString(16)
+        .padStart(12, '0')
+        .replace(/(.{8})/, '$1-')}-7000-8000-000000000000`;
+    return idRangeOf(ms.map(id)) as IdRange;
+  };
+  const now = Date.now();
+  expect(isWorthCopying(1000, range(now, now + 20))).toBe(true);
+  expect(isWorthCopying(1000, range(now + 60_000, now))).toBe(false);
+  expect(isWorthCopying(2, range(now, now))).toBe(false);
+});
