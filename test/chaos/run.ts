@@ -19,9 +19,10 @@ import { nowMs } from './clock.js';
 import { type ChaosDatabase, createDatabase } from './database.js';
 import { createFakeClock } from './fake-clock.js';
 import type { LoadCount } from './load.js';
-import { breakForEver, carryOut, isAnswering, planFaults } from './nemesis.js';
+import { breakForEver, carryOut, isAnswering } from './nemesis.js';
 import { createNetwork, type Network } from './network.js';
 import { type ChaosOptions, commandOf, FOUND_WITHOUT, readOptions, USAGE, UsageError } from './options.js';
+import { planFaults } from './plan.js';
 import { createRandom } from './random.js';
 import { createUnit, type Instance, type Trouble, type Unit, urlOf } from './units.js';
 
