@@ -3,8 +3,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { nowMs } from './clock.js';
 import type { ChaosDatabase } from './database.js';
 import { CLOCK_LOOK_MS, type FakeClock } from './fake-clock.js';
+import { ALL_SERVERS, DATABASE, describeFault, type Fault, HOLDERS } from './fault.js';
 import type { Direction } from './network.js';
-import { ALL_SERVERS, DATABASE, describeFault, type Fault } from './plan.js';
+import type { Planter } from './plant.js';
 import type { Random } from './random.js';
 import type { Trouble, Unit } from './units.js';
 
@@ -14,6 +15,7 @@ type Stage = {
   databaseClock: FakeClock | undefined;
   /** Filled with what the database suffers. */
   databaseTroubles: Trouble[];
+  planter: Pick<Planter, 'plant'>;
 };
 
 /** Carries out the plan; resolves when everything has healed. */
@@ -36,8 +38,8 @@ export async function carryOut(plan: readonly Fault[], stage: Stage, say: (text:
 }
 
 /** A server takes longer to come back on a busy machine than the plan knows. */
-function wouldHurtAll({ on, target }: Fault, { units }: Stage): boolean {
-  if (on !== 'server' && on !== ALL_SERVERS) return false;
+function wouldHurtAll({ on, target, shows }: Fault, { units }: Stage): boolean {
+  if (shows !== undefined || (on !== 'server' && on !== ALL_SERVERS)) return false;
   const isWell = ({ role, name, troubles }: Unit) =>
     role === 'server' && name !== target && troubles.every(({ to }) => to !== Number.POSITIVE_INFINITY);
   return !units.some(isWell);
@@ -45,7 +47,8 @@ function wouldHurtAll({ on, target }: Fault, { units }: Stage): boolean {
 
 async function commit(fault: Fault, stage: Stage): Promise<void> {
   if (fault.on === DATABASE) return hurtDatabase(fault, stage);
-  if (fault.on === ALL_SERVERS) return rollServers(stage);
+  if (fault.on === ALL_SERVERS) return fault.kind === 'pause' ? pauseServers(fault, stage) : rollServers(stage);
+  if (fault.on === HOLDERS) return hurtHolders(fault, stage);
   const unit = stage.units.find(({ name }) => name === fault.target);
   if (!unit) throw new Error(`there is no ${fault.target}`);
   const healed = unit.suffer(fault.kind);
@@ -55,6 +58,12 @@ async function commit(fault: Fault, stage: Stage): Promise<void> {
   } finally {
     healed();
   }
+}
+
+async function hurtHolders(fault: Fault, stage: Stage): Promise<void> {
+  // one worker may have begun all of them
+  const names = new Set(await stage.planter.plant());
+  await Promise.all([...names].map((target) => commit({ ...fault, on: 'worker', target }, stage)));
 }
 
 async function hurtUnit({ kind, direction, forMs, jump }: Fault, unit: Unit): Promise<void> {
@@ -141,6 +150,14 @@ async function setClock(database: ChaosDatabase, clock: FakeClock | undefined, s
   clock?.jump(seconds);
   await delay(CLOCK_LOOK_MS + 100);
   await database.thaw();
+}
+
+/** Not noted as a trouble of each: when all of them are away, that is no reason to give up a worker (S10). */
+async function pauseServers({ forMs }: Fault, { units }: Stage): Promise<void> {
+  const servers = units.filter(({ role }) => role === 'server');
+  for (const server of servers) server.pause();
+  await delay(forMs);
+  for (const server of servers) server.resume();
 }
 
 /** One after the other, each only when the one before it answers again. */

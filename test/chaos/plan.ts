@@ -1,11 +1,10 @@
 /**
- * What is broken, where, when and for how long. Pure: made before the run from the seed alone. At most `MAX_AT_ONCE` random
- * faults overlap, a unit suffers one at a time, and one server is always left alone, so that the system has something to
- * recover with; every fault heals.
- *
- * Now and then the database alone is away, for longer than a lease, and everything else is well before and after: a
- * worker that is then given up has no other fault to excuse it.
+ * What is broken, where, when and for how long. Pure: made before the run from the seed alone. Besides the episodes that
+ * every plan has, faults at random: at most `MAX_AT_ONCE` overlap, a unit suffers one at a time, and one server is
+ * always left alone, so that the system has something to recover with. Every fault heals.
  */
+import { disturbs, OUTAGE_FOR, planEpisodes } from './episodes.js';
+import { ALL_SERVERS, DATABASE, type Fault } from './fault.js';
 import type { Direction } from './network.js';
 import type { FaultGroup } from './options.js';
 import type { Random } from './random.js';
@@ -14,14 +13,6 @@ const MAX_AT_ONCE = 3;
 const FIRST_AT_MS = 4000;
 /** Before the end of the plan nothing more begins. */
 const QUIET_END_MS = 2000;
-/** Of the outages in a quiet time: when the first is, how often they come, how long it is quiet before and after. */
-const FIRST_OUTAGE_AT_MS = 45_000;
-const OUTAGE_EVERY_MS = 120_000;
-const OUTAGE_LEASES = 2.2;
-const QUIET_BEFORE_MS = 10_000;
-const QUIET_AFTER_MS = 8000;
-export const DATABASE = 'database';
-export const ALL_SERVERS = 'all servers';
 
 type Kind = {
   name: string;
@@ -50,19 +41,6 @@ const KINDS: readonly Kind[] = [
   { name: 'clock', group: 'clock', on: DATABASE, weight: 0.7 },
 ];
 
-export type Fault = {
-  kind: string;
-  on: Kind['on'];
-  target: string;
-  atMs: number;
-  forMs: number;
-  direction: Direction;
-  /** For clocks, in seconds. */
-  jump: number;
-  /** For the database. */
-  how: 'fast' | 'immediate';
-};
-
 type PlanInput = {
   random: Random;
   durationMs: number;
@@ -78,7 +56,7 @@ export function planFaults({ random, durationMs, leaseMs, groups, servers, worke
   const total = kinds.reduce((sum, { weight }) => sum + weight, 0);
   const faults: Fault[] = [];
   if (kinds.length === 0) return faults;
-  const outages = groups.includes('database') ? planOutages(durationMs, leaseMs, random) : [];
+  const episodes = planEpisodes(durationMs, leaseMs, groups, random.fork('episodes'));
 
   const busy = (atMs: number) => faults.filter((fault) => fault.atMs + fault.forMs + 1000 > atMs);
   for (let atMs = FIRST_AT_MS; atMs < durationMs - QUIET_END_MS; atMs += random.between(500, 4000)) {
@@ -106,34 +84,9 @@ export function planFaults({ random, durationMs, leaseMs, groups, servers, worke
       ...{ kind: kind.name, on: kind.on, target, atMs, direction, how },
       // what waits by the database's clock waits for as long as it has jumped, so there it is little
       jump: kind.on === DATABASE ? Math.sign(jump) * (5 + (Math.abs(jump) % 11)) : jump,
-      forMs: kind.on === ALL_SERVERS ? servers.length * 4000 : kind.name === 'away' ? OUTAGE_LEASES * leaseMs : lasting,
+      forMs: kind.on === ALL_SERVERS ? servers.length * 4000 : kind.name === 'away' ? OUTAGE_FOR * leaseMs : lasting,
     };
-    if (!outages.some((outage) => disturbs(fault, outage))) faults.push(fault);
+    if (!episodes.some((episode) => disturbs(fault, episode))) faults.push(fault);
   }
-  return [...faults, ...outages].sort((one, other) => one.atMs - other.atMs);
-}
-
-function planOutages(durationMs: number, leaseMs: number, random: Random): Fault[] {
-  const outages: Fault[] = [];
-  const forMs = OUTAGE_LEASES * leaseMs;
-  for (let atMs = FIRST_OUTAGE_AT_MS; atMs + forMs + QUIET_AFTER_MS < durationMs; atMs += OUTAGE_EVERY_MS) {
-    const how = random.pick(['fast', 'immediate'] as const);
-    outages.push({ kind: 'away', on: DATABASE, target: DATABASE, atMs, forMs, direction: 'both', jump: 0, how });
-  }
-  return outages;
-}
-
-function disturbs({ atMs, forMs }: Fault, outage: Fault): boolean {
-  return atMs < outage.atMs + outage.forMs + QUIET_AFTER_MS && atMs + forMs > outage.atMs - QUIET_BEFORE_MS;
-}
-
-export function describeFault({ kind, target, forMs, direction, jump, how }: Fault): string {
-  const more = kind.startsWith('cut')
-    ? ` (${direction})`
-    : kind === 'clock'
-      ? ` (${jump} s)`
-      : kind === 'restart'
-        ? ` (${how})`
-        : '';
-  return `${kind} ${target}${more} for ${(forMs / 1000).toFixed(1)} s`;
+  return [...faults, ...episodes].sort((one, other) => one.atMs - other.atMs);
 }
