@@ -6,9 +6,10 @@
  *   go on beside the second one (S2).
  * - `fencing`: a worker is cut off, and its handler ends before its lease does, so that nothing stops it. The worker comes back
  *   with this outcome while the next attempt runs, and would end the job with it (S3r).
- * - `beacon`: the database, and after it all servers, stand still for longer than a lease. Servers that go on look for lost
- *   workers before they read what the workers have sent, and would give up all of them (S10). So that some are left to
- *   be given up, not all workers take jobs whose handlers heed no signal: whoever runs one ends itself with its lease.
+ * - `beacon`: the database, and after it all servers, stand still for longer than a lease. After the one, servers and workers
+ *   are back at the same moment, and only those who were slower would be given up; after the other, the first server that
+ *   goes on would give up the workers of the others (S10). So that some are left to be given up, not all workers take jobs
+ *   whose handlers heed no signal: whoever runs one ends itself with its lease.
  *
  * Nothing else is broken before, meanwhile and after: the harm can have no other cause and no other fault can hide it.
  */

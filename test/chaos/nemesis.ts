@@ -9,6 +9,9 @@ import type { Planter } from './plant.js';
 import type { Random } from './random.js';
 import type { Trouble, Unit } from './units.js';
 
+/** In which a server that goes on has looked for lost workers: it does so every beat. */
+const RESUME_GAP_MS = 500;
+
 type Stage = {
   units: readonly Unit[];
   database: ChaosDatabase;
@@ -152,12 +155,18 @@ async function setClock(database: ChaosDatabase, clock: FakeClock | undefined, s
   await database.thaw();
 }
 
-/** Not noted as a trouble of each: when all of them are away, that is no reason to give up a worker (S10). */
+/**
+ * Not noted as a trouble of each: when all of them are away, that is no reason to give up a worker (S10). They go on one by
+ * one, so that the first looks for lost workers before the others can renew the leases of theirs.
+ */
 async function pauseServers({ forMs }: Fault, { units }: Stage): Promise<void> {
   const servers = units.filter(({ role }) => role === 'server');
   for (const server of servers) server.pause();
   await delay(forMs);
-  for (const server of servers) server.resume();
+  for (const server of servers) {
+    server.resume();
+    await delay(RESUME_GAP_MS);
+  }
 }
 
 /** One after the other, each only when the one before it answers again. */
