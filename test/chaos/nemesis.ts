@@ -145,7 +145,7 @@ async function commitToDatabase({ kind, how, forMs, jump }: Fault, { database, d
 }
 
 /**
- * The processes of PostgreSQL see a new time within a second, each at its own moment. They stand still meanwhile:
+ * The processes of PostgreSQL see a new time within two seconds, each at its own moment. They stand still meanwhile:
  * no machine has two times at once, and a lease renewed in one and judged in the other would be over at once.
  */
 async function setClock(database: ChaosDatabase, clock: FakeClock | undefined, seconds: number): Promise<void> {
