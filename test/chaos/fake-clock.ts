@@ -7,8 +7,13 @@ const LIBRARIES = [
   '/usr/lib64/faketime/libfaketimeMT.so.1',
 ];
 
-/** How often a process looks for a new time: at every look at its clock would cost far too much. */
-export const CLOCK_LOOK_MS = 1000;
+/** How long a process keeps a time it has read: to read it at every look at its clock would cost far too much. */
+const KEPT_SECONDS = 1;
+/**
+ * After this long every process sees a new time. libfaketime counts in whole seconds and reads again when *more* than the
+ * given number have passed: measured, a process that looked all the time went on by the old one for up to 1.8 s.
+ */
+export const CLOCK_LOOK_MS = (KEPT_SECONDS + 1) * 1000;
 
 export type FakeClock = {
   /** What the process is to be started with. */
@@ -31,7 +36,7 @@ export function createFakeClock(file: string): FakeClock | undefined {
     env: {
       LD_PRELOAD: library,
       FAKETIME_TIMESTAMP_FILE: file,
-      FAKETIME_CACHE_DURATION: String(CLOCK_LOOK_MS / 1000),
+      FAKETIME_CACHE_DURATION: String(KEPT_SECONDS),
       FAKETIME_DONT_FAKE_MONOTONIC: '1',
       DONT_FAKE_MONOTONIC: '1',
       FAKETIME_NO_CACHE: '0',

@@ -1,147 +1,16 @@
-/**
- * Who breaks things. The plan is made before the run from the seed alone: what, where, when, for how long. At most
- * `MAX_AT_ONCE` faults overlap, a unit suffers one at a time, and one server is always left alone, so that the
- * system has something to recover with; every fault heals.
- *
- * Now and then the database alone is away, for longer than a lease, and everything else is well before and after: a
- * worker that is then given up has no other fault to excuse it.
- */
+/** Who breaks things, as the plan says, and mends them. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { nowMs } from './clock.js';
 import type { ChaosDatabase } from './database.js';
 import { CLOCK_LOOK_MS, type FakeClock } from './fake-clock.js';
+import { ALL_SERVERS, DATABASE, describeFault, type Fault, HOLDERS } from './fault.js';
 import type { Direction } from './network.js';
-import type { FaultGroup } from './options.js';
+import type { Planter } from './plant.js';
 import type { Random } from './random.js';
 import type { Trouble, Unit } from './units.js';
 
-const MAX_AT_ONCE = 3;
-const FIRST_AT_MS = 4000;
-/** Before the end of the plan nothing more begins. */
-const QUIET_END_MS = 2000;
-/** Of the outages in a quiet time: when the first is, how often they come, how long it is quiet before and after. */
-const FIRST_OUTAGE_AT_MS = 45_000;
-const OUTAGE_EVERY_MS = 120_000;
-const OUTAGE_LEASES = 2.2;
-const QUIET_BEFORE_MS = 10_000;
-const QUIET_AFTER_MS = 8000;
-const DATABASE = 'database';
-const ALL_SERVERS = 'all servers';
-
-type Kind = {
-  name: string;
-  group: FaultGroup;
-  on: 'server' | 'worker' | typeof DATABASE | typeof ALL_SERVERS;
-  weight: number;
-};
-
-const KINDS: readonly Kind[] = [
-  { name: 'kill', group: 'kill', on: 'server', weight: 3 },
-  { name: 'kill', group: 'kill', on: 'worker', weight: 4 },
-  { name: 'pause', group: 'pause', on: 'server', weight: 3 },
-  { name: 'pause', group: 'pause', on: 'worker', weight: 5 },
-  { name: 'cut off', group: 'partition', on: 'worker', weight: 6 },
-  { name: 'cut off', group: 'partition', on: 'server', weight: 3 },
-  { name: 'cut from the database', group: 'partition', on: 'server', weight: 3 },
-  { name: 'slow', group: 'slow', on: 'worker', weight: 2 },
-  { name: 'slow', group: 'slow', on: 'server', weight: 1 },
-  { name: 'restart', group: 'database', on: DATABASE, weight: 2 },
-  { name: 'away', group: 'database', on: DATABASE, weight: 1 },
-  { name: 'freeze', group: 'database', on: DATABASE, weight: 1 },
-  { name: 'roll', group: 'restart', on: ALL_SERVERS, weight: 0.7 },
-  { name: 'leave', group: 'restart', on: 'worker', weight: 2 },
-  { name: 'clock', group: 'clock', on: 'worker', weight: 1.5 },
-  { name: 'clock', group: 'clock', on: 'server', weight: 1.5 },
-  { name: 'clock', group: 'clock', on: DATABASE, weight: 0.7 },
-];
-
-export type Fault = {
-  kind: string;
-  on: Kind['on'];
-  target: string;
-  atMs: number;
-  forMs: number;
-  direction: Direction;
-  /** For clocks, in seconds. */
-  jump: number;
-  /** For the database. */
-  how: 'fast' | 'immediate';
-};
-
-type PlanInput = {
-  random: Random;
-  durationMs: number;
-  leaseMs: number;
-  groups: readonly FaultGroup[];
-  servers: string[];
-  workers: string[];
-};
-
-/** Pure: the same input gives the same plan. */
-export function planFaults({ random, durationMs, leaseMs, groups, servers, workers }: PlanInput): Fault[] {
-  const kinds = KINDS.filter(({ group }) => groups.includes(group));
-  const total = kinds.reduce((sum, { weight }) => sum + weight, 0);
-  const faults: Fault[] = [];
-  if (kinds.length === 0) return faults;
-  const outages = groups.includes('database') ? planOutages(durationMs, leaseMs, random) : [];
-
-  const busy = (atMs: number) => faults.filter((fault) => fault.atMs + fault.forMs + 1000 > atMs);
-  for (let atMs = FIRST_AT_MS; atMs < durationMs - QUIET_END_MS; atMs += random.between(500, 4000)) {
-    let roll = random.next() * total;
-    const kind = kinds.find(({ weight }) => {
-      roll -= weight;
-      return roll < 0;
-    });
-    const long = random.next() < 0.6;
-    const lasting = long ? random.between(1.2, 2.8) * leaseMs : random.between(0.1, 0.7) * leaseMs;
-    const direction = random.pick<Direction>(['both', 'both', 'in', 'out']);
-    const jump = random.pick([-3600, -30, 30, 600, 3600]);
-    const how = random.pick(['fast', 'immediate'] as const);
-    const name = random.pick(kind?.on === 'server' ? servers : workers);
-    if (!kind) continue;
-    const target = kind.on === 'server' || kind.on === 'worker' ? name : kind.on;
-    const others = busy(atMs);
-    if (others.length >= MAX_AT_ONCE || others.some((fault) => fault.target === target)) continue;
-    if (kind.on === 'server' || kind.on === ALL_SERVERS) {
-      const hurt = others.filter((fault) => fault.on === 'server' || fault.on === ALL_SERVERS);
-      if (hurt.length >= servers.length - 1 || (kind.on === ALL_SERVERS && hurt.length > 0)) continue;
-      if (hurt.some((fault) => fault.on === ALL_SERVERS)) continue;
-    }
-    const fault = {
-      ...{ kind: kind.name, on: kind.on, target, atMs, direction, how },
-      // what waits by the database's clock waits for as long as it has jumped, so there it is little
-      jump: kind.on === DATABASE ? Math.sign(jump) * (5 + (Math.abs(jump) % 11)) : jump,
-      forMs: kind.on === ALL_SERVERS ? servers.length * 4000 : kind.name === 'away' ? OUTAGE_LEASES * leaseMs : lasting,
-    };
-    if (!outages.some((outage) => disturbs(fault, outage))) faults.push(fault);
-  }
-  return [...faults, ...outages].sort((one, other) => one.atMs - other.atMs);
-}
-
-function planOutages(durationMs: number, leaseMs: number, random: Random): Fault[] {
-  const outages: Fault[] = [];
-  const forMs = OUTAGE_LEASES * leaseMs;
-  for (let atMs = FIRST_OUTAGE_AT_MS; atMs + forMs + QUIET_AFTER_MS < durationMs; atMs += OUTAGE_EVERY_MS) {
-    const how = random.pick(['fast', 'immediate'] as const);
-    outages.push({ kind: 'away', on: DATABASE, target: DATABASE, atMs, forMs, direction: 'both', jump: 0, how });
-  }
-  return outages;
-}
-
-function disturbs({ atMs, forMs }: Fault, outage: Fault): boolean {
-  return atMs < outage.atMs + outage.forMs + QUIET_AFTER_MS && atMs + forMs > outage.atMs - QUIET_BEFORE_MS;
-}
-
-export function describeFault({ kind, target, forMs, direction, jump, how }: Fault): string {
-  const more = kind.startsWith('cut')
-    ? ` (${direction})`
-    : kind === 'clock'
-      ? ` (${jump} s)`
-      : kind === 'restart'
-        ? ` (${how})`
-        : '';
-  return `${kind} ${target}${more} for ${(forMs / 1000).toFixed(1)} s`;
-}
+/** In which a server that goes on has looked for lost workers: it does so every beat. */
+const RESUME_GAP_MS = 500;
 
 type Stage = {
   units: readonly Unit[];
@@ -149,6 +18,7 @@ type Stage = {
   databaseClock: FakeClock | undefined;
   /** Filled with what the database suffers. */
   databaseTroubles: Trouble[];
+  planter: Pick<Planter, 'plant'>;
 };
 
 /** Carries out the plan; resolves when everything has healed. */
@@ -171,8 +41,8 @@ export async function carryOut(plan: readonly Fault[], stage: Stage, say: (text:
 }
 
 /** A server takes longer to come back on a busy machine than the plan knows. */
-function wouldHurtAll({ on, target }: Fault, { units }: Stage): boolean {
-  if (on !== 'server' && on !== ALL_SERVERS) return false;
+function wouldHurtAll({ on, target, shows }: Fault, { units }: Stage): boolean {
+  if (shows !== undefined || (on !== 'server' && on !== ALL_SERVERS)) return false;
   const isWell = ({ role, name, troubles }: Unit) =>
     role === 'server' && name !== target && troubles.every(({ to }) => to !== Number.POSITIVE_INFINITY);
   return !units.some(isWell);
@@ -180,7 +50,8 @@ function wouldHurtAll({ on, target }: Fault, { units }: Stage): boolean {
 
 async function commit(fault: Fault, stage: Stage): Promise<void> {
   if (fault.on === DATABASE) return hurtDatabase(fault, stage);
-  if (fault.on === ALL_SERVERS) return rollServers(stage);
+  if (fault.on === ALL_SERVERS) return fault.kind === 'pause' ? pauseServers(fault, stage) : rollServers(stage);
+  if (fault.on === HOLDERS) return hurtHolders(fault, stage);
   const unit = stage.units.find(({ name }) => name === fault.target);
   if (!unit) throw new Error(`there is no ${fault.target}`);
   const healed = unit.suffer(fault.kind);
@@ -190,6 +61,12 @@ async function commit(fault: Fault, stage: Stage): Promise<void> {
   } finally {
     healed();
   }
+}
+
+async function hurtHolders(fault: Fault, stage: Stage): Promise<void> {
+  // one worker may have begun all of them
+  const names = new Set(await stage.planter.plant());
+  await Promise.all([...names].map((target) => commit({ ...fault, on: 'worker', target }, stage)));
 }
 
 async function hurtUnit({ kind, direction, forMs, jump }: Fault, unit: Unit): Promise<void> {
@@ -268,7 +145,7 @@ async function commitToDatabase({ kind, how, forMs, jump }: Fault, { database, d
 }
 
 /**
- * The processes of PostgreSQL see a new time within a second, each at its own moment. They stand still meanwhile:
+ * The processes of PostgreSQL see a new time within two seconds, each at its own moment. They stand still meanwhile:
  * no machine has two times at once, and a lease renewed in one and judged in the other would be over at once.
  */
 async function setClock(database: ChaosDatabase, clock: FakeClock | undefined, seconds: number): Promise<void> {
@@ -276,6 +153,20 @@ async function setClock(database: ChaosDatabase, clock: FakeClock | undefined, s
   clock?.jump(seconds);
   await delay(CLOCK_LOOK_MS + 100);
   await database.thaw();
+}
+
+/**
+ * Not noted as a trouble of each: when all of them are away, that is no reason to give up a worker (S10). They go on one by
+ * one, so that the first looks for lost workers before the others can renew the leases of theirs.
+ */
+async function pauseServers({ forMs }: Fault, { units }: Stage): Promise<void> {
+  const servers = units.filter(({ role }) => role === 'server');
+  for (const server of servers) server.pause();
+  await delay(forMs);
+  for (const server of servers) {
+    server.resume();
+    await delay(RESUME_GAP_MS);
+  }
 }
 
 /** One after the other, each only when the one before it answers again. */

@@ -5,7 +5,7 @@
  * went wrong. 2: this machine cannot do it.
  */
 import { type ChildProcess, execFileSync, fork } from 'node:child_process';
-import { once } from 'node:events';
+import { EventEmitter, once } from 'node:events';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -19,9 +19,11 @@ import { nowMs } from './clock.js';
 import { type ChaosDatabase, createDatabase } from './database.js';
 import { createFakeClock } from './fake-clock.js';
 import type { LoadCount } from './load.js';
-import { breakForEver, carryOut, isAnswering, planFaults } from './nemesis.js';
+import { breakForEver, carryOut, isAnswering } from './nemesis.js';
 import { createNetwork, type Network } from './network.js';
 import { type ChaosOptions, commandOf, FOUND_WITHOUT, readOptions, USAGE, UsageError } from './options.js';
+import { planFaults } from './plan.js';
+import { createPlanter } from './plant.js';
 import { createRandom } from './random.js';
 import { createUnit, type Instance, type Trouble, type Unit, urlOf } from './units.js';
 
@@ -33,6 +35,8 @@ const DRAIN_MS = 120_000;
 /** Of the time, how much passes before only the core is left, and before the load ends then. */
 const BREAK_AT = 0.5;
 const WATCH_EVERY_MS = 250;
+/** Every so many workers, one is heedful: it has nothing that lets it end itself when no lease can be confirmed. */
+const HEEDFUL_EVERY = 3;
 
 type Run = { options: ChaosOptions; folder: string; closing: (() => Promise<void> | void)[]; signal: AbortSignal };
 
@@ -106,7 +110,8 @@ async function perform(run: Run): Promise<Finding[]> {
   closing.push(() => pool.end());
   await installAudit(pool);
 
-  const { units, instances } = await createUnits(run, network, database);
+  const begun = new EventEmitter();
+  const { units, instances } = await createUnits(run, network, database, begun);
   closing.push(async () => {
     await Promise.all(units.map((unit) => unit.end('SIGKILL')));
   });
@@ -125,16 +130,25 @@ async function perform(run: Run): Promise<Finding[]> {
     servers.map(({ url }) => url),
   );
   closing.push(() => load.kill());
+  const planter = createPlanter(
+    servers.map(({ url }) => url),
+    join(folder, 'ledger.log'),
+    begun,
+    LEASE_MS,
+  );
+  closing.push(() => planter.close());
 
   const faultMs = options.minutes * 60_000;
   const databaseTroubles: Trouble[] = [];
-  const stage = { units, database, databaseClock, databaseTroubles };
+  const stage = { units, database, databaseClock, databaseTroubles, planter };
   const plan = planFaults({
     ...{ random: random.fork('nemesis'), leaseMs: LEASE_MS, groups: options.faults },
     durationMs: options.mode === 'safety' ? faultMs : faultMs * BREAK_AT,
     servers: servers.map(({ name }) => name),
     workers: units.filter(({ role }) => role === 'worker').map(({ name }) => name),
   });
+  const unneeded = options.without.filter((mechanism) => !plan.some(({ shows }) => shows?.includes(mechanism)));
+  if (unneeded.length > 0) throw new Error(`no episode of this plan needs ${unneeded}: more minutes, or all faults`);
   const began = nowMs();
   const counting = setInterval(() => void sayProgress(pool, load), 15_000);
   closing.push(() => clearInterval(counting));
@@ -176,16 +190,21 @@ async function perform(run: Run): Promise<Finding[]> {
   });
 }
 
-async function createUnits({ options, folder }: Run, network: Network, database: ChaosDatabase) {
+async function createUnits({ options, folder }: Run, network: Network, database: ChaosDatabase, begun: EventEmitter) {
   const instances: Instance[] = [];
   const clockOf = (name: string) =>
     options.faults.includes('clock') ? createFakeClock(join(folder, 'clocks', name)) : undefined;
   const serverMachines = [];
   for (let index = 1; index <= options.servers; index++)
     serverMachines.push(await network.addMachine(`s${index}`, ['front', 'back']));
+  const workerNames = Array.from({ length: options.workers }, (_, index) => `worker${index + 1}`);
+  // in the other mode a single worker is left, which must take everything
+  const isHeedful = (_: string, index: number) => options.mode === 'safety' && (index + 1) % HEEDFUL_EVERY === 0;
   const settings = {
     ...{
       folder,
+      begun,
+      heedful: workerNames.filter(isHeedful),
       instances,
       databaseUrl: database.url,
       serverUrls: serverMachines.map(urlOf),
@@ -197,9 +216,9 @@ async function createUnits({ options, folder }: Run, network: Network, database:
     const name = `server${index + 1}`;
     return createUnit(name, 'server', machine, clockOf(name), settings);
   });
-  for (let index = 1; index <= options.workers; index++) {
-    const name = `worker${index}`;
-    units.push(createUnit(name, 'worker', await network.addMachine(`w${index}`, ['front']), clockOf(name), settings));
+  for (const [index, name] of workerNames.entries()) {
+    const machine = await network.addMachine(`w${index + 1}`, ['front']);
+    units.push(createUnit(name, 'worker', machine, clockOf(name), settings));
   }
   return { units, instances };
 }

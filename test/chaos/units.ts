@@ -4,7 +4,7 @@
  * still and died is what the checker trusts.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
+import { type EventEmitter, once } from 'node:events';
 import { closeSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -63,6 +63,10 @@ export type UnitSettings = {
   without: readonly string[];
   beat: string;
   lease: string;
+  /** Is told the ids of planted jobs that have begun, with the name of their worker. */
+  begun: EventEmitter;
+  /** Workers that take only jobs whose handlers stop when they are told to. */
+  heedful: readonly string[];
 };
 
 export function urlOf(machine: Machine): string {
@@ -111,6 +115,7 @@ export function createUnit(
     const young = suffer('it has just been started');
     setTimeout(young, START_MS).unref();
     started.on('error', () => {});
+    started.on('message', (id) => settings.begun.emit(String(id), name));
     started.on('exit', (code, signal) => {
       born.exitedAt = nowMs();
       born.ending = signal ?? `code ${code}`;
@@ -174,10 +179,11 @@ function serverCommand(machine: Machine, { databaseUrl, without, beat, lease }: 
   return { args: [CLI, ...args], env: { DROVER_DATABASE_URL: databaseUrl, ...testEnv(without) } };
 }
 
-function workerCommand(name: string, key: string, { folder, serverUrls, without }: UnitSettings) {
+function workerCommand(name: string, key: string, { folder, serverUrls, without, heedful }: UnitSettings) {
   const options = {
     ...{ name, instance: key, urls: serverUrls, witness: join(folder, 'witness', `${key}.log`) },
     dataDir: join(folder, 'data', name),
+    isHeedful: heedful.includes(name),
   };
   return { args: [WORKER], env: { CHAOS_WORKER: JSON.stringify(options), ...testEnv(without) } };
 }

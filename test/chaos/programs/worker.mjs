@@ -11,7 +11,7 @@ import { defineJob, PermanentError } from '@drover/sdk';
 import { createWorker, handle, runWorker } from '@drover/sdk/worker';
 
 const SLOTS = 30;
-const { name, instance, urls, witness: path, dataDir } = JSON.parse(process.env.CHAOS_WORKER ?? '{}');
+const { name, instance, urls, witness: path, dataDir, isHeedful } = JSON.parse(process.env.CHAOS_WORKER ?? '{}');
 const witness = openSync(path, 'a');
 const never = new Int32Array(new SharedArrayBuffer(4));
 let executions = 0;
@@ -24,6 +24,7 @@ function witnessed(type, run) {
     executions += 1;
     const execution = `${instance}:${executions}`;
     note('s', execution, job.id, job.attempt, job.fence ?? 0, type, now());
+    if (job.payload?.planted) process.send?.(job.id);
     let end = 'ok';
     try {
       const more = await run(job);
@@ -53,6 +54,15 @@ const handlers = [
   witnessed('broken', () => {
     throw new PermanentError('planned for ever');
   }),
+  // only the first is soon done: should it be taken for lost, its outcome comes while another one runs
+  witnessed('outrun', async ({ payload, attempt, signal }) => {
+    await delay(attempt === 1 ? payload.firstMs : payload.ms, undefined, { signal });
+  }),
+  witnessed('parent', ({ payload, enqueue }) => ({
+    children: Array.from({ length: payload.children }, () => enqueue('child').id),
+  })),
+];
+const heedless = [
   // goes on whatever it is told
   witnessed('stubborn', async ({ payload }) => {
     await delay(payload.ms);
@@ -61,9 +71,6 @@ const handlers = [
   witnessed('block', ({ payload }) => {
     Atomics.wait(never, 0, 0, payload.ms);
   }),
-  witnessed('parent', ({ payload, enqueue }) => ({
-    children: Array.from({ length: payload.children }, () => enqueue('child').id),
-  })),
 ];
 
 process.on('disconnect', () => process.exit(1));
@@ -72,6 +79,15 @@ process.channel?.unref();
 const log = (level) => (fields, message) =>
   process.stderr.write(`${JSON.stringify({ level, at: Date.now(), instance, message, ...fields })}\n`);
 const logger = { debug() {}, info: log('info'), warn: log('warn'), error: log('error') };
-const options = { handlers, name, url: urls, slots: SLOTS, drainTimeout: '3s', selfDestruct: true, dataDir, logger };
+const options = {
+  handlers: isHeedful ? handlers : [...handlers, ...heedless],
+  name,
+  url: urls,
+  slots: SLOTS,
+  drainTimeout: '3s',
+  selfDestruct: true,
+  dataDir,
+  logger,
+};
 
 await runWorker(createWorker(options));
