@@ -1,6 +1,7 @@
 /**
  * The dispatcher loop of one server: free slots of its workers → one claim for all of them → one frame a
- * worker. One claim is under way at a time; slots that become free meanwhile go together in the next.
+ * worker. One claim is under way at a time; slots that become free meanwhile go together in the next. When a claim
+ * brings many jobs, the next one is sent before these are.
  *
  * What always holds: a job is sent to a worker only after the commit that made that worker its holder. A
  * grant that could not be sent is released. When the answer to a claim is lost, nobody knows what it
@@ -43,10 +44,15 @@ export type Dispatcher = {
 
 /** Jobs claimed for one group in one statement: more gain nothing, and the statement stays short. */
 const CLAIM_LIMIT = 1000;
+/** From so many jobs on, sending them takes long enough to let the database go on meanwhile. */
+const MANY = 200;
 const RETRY_AFTER_ERROR_MS = 500;
 
 /** A session for which jobs are claimed, and for how many of its slots. */
 type Involved = { session: Session; slots: number };
+
+/** A claim that is under way. The slots are reserved until its answer is delivered. */
+type Claim = { answer: Promise<ClaimedJob[]>; involved: Map<string, Involved> };
 
 type DispatcherDeps = {
   db: Runner;
@@ -88,7 +94,7 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
       wanted = false;
       try {
         await settleDoubts();
-        await claimOnce();
+        await claimAll();
       } catch (error) {
         logger.error({ err: error }, 'claiming failed, trying again');
         await pause(RETRY_AFTER_ERROR_MS);
@@ -97,35 +103,56 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
     }
   }
 
-  async function claimOnce(): Promise<void> {
+  /** Claims until nothing was found or nobody takes more. */
+  async function claimAll(): Promise<void> {
+    let claim = startClaim();
+    while (claim) {
+      const claimed = await claim.answer;
+      failpoint('claim.committed');
+      const { involved } = claim;
+      const jobsOf = bySession(claimed, involved.size);
+      for (const id of jobsOf.keys()) drained.delete((involved.get(id) as Involved).session.groupKey);
+      let next: Claim | undefined;
+      if (claimed.length >= MANY && mayGoOn()) {
+        // these places stay reserved; the database works on the next jobs while these are written and sent
+        next = startClaim();
+        await immediate();
+      }
+      for (const { session, slots } of involved.values()) session.reserved -= slots;
+      if (claimed.length === 0) return;
+      for (const [id, jobs] of jobsOf) send((involved.get(id) as Involved).session, jobs);
+      failpoint('claim.sent');
+      wanted = true;
+      claim = next ?? (mayGoOn() ? startClaim() : undefined);
+    }
+  }
+
+  /** Doubts are settled when no claim is under way. */
+  function mayGoOn(): boolean {
+    return !stopped && doubtful.size === 0 && comparisons.length === 0;
+  }
+
+  function startClaim(): Claim | undefined {
     const candidates = [...sessions.values()]
       .filter((session) => !drained.has(session.groupKey))
       .map((session) => ({ ...pick(session), free: freeSlots(session) }));
     const groups = planSlots(candidates, CLAIM_LIMIT);
-    if (groups.length === 0) return;
+    if (groups.length === 0) return undefined;
 
     const involved = countSlots(groups);
     for (const { session, slots } of involved.values()) session.reserved += slots;
     for (const { groupKey } of groups) drained.add(groupKey);
-    let claimed: ClaimedJob[];
-    try {
-      claimed = await claimJobs(db, groups);
-      failpoint('claim.committed');
-    } catch (error) {
-      for (const { session } of involved.values()) doubtful.add(session);
+    const answer = claimJobs(db, groups).catch((error: Error) => {
+      for (const { session, slots } of involved.values()) {
+        session.reserved -= slots;
+        doubtful.add(session);
+      }
       drained.clear();
       throw error;
-    } finally {
-      for (const { session, slots } of involved.values()) session.reserved -= slots;
-    }
-    if (claimed.length === 0) return;
-    for (const [sessionId, jobs] of bySession(claimed, involved.size)) {
-      const { session } = involved.get(sessionId) as Involved;
-      drained.delete(session.groupKey);
-      send(session, jobs);
-    }
-    failpoint('claim.sent');
-    wanted = true;
+    });
+    // it may fail while nobody awaits it yet
+    answer.catch(() => {});
+    return { answer, involved };
   }
 
   function countSlots(groups: readonly PlannedGroup[]): Map<string, Involved> {
@@ -263,6 +290,10 @@ function bySession(claimed: ClaimedJob[], sessions: number): Map<string, Claimed
 
 function pick({ id, groupKey, types, queues, ignoresPause }: Session) {
   return { id, groupKey, types, queues, ignoresPause };
+}
+
+function immediate(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
 }
 
 function pause(ms: number): Promise<void> {
