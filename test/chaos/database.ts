@@ -56,6 +56,8 @@ export async function createDatabase({ folder, address, subnet, clock, ...where 
   const settings = {
     ...{ listen_addresses: address, port: String(port), unix_socket_directories: '', max_connections: '200' },
     ...{ shared_buffers: '128MB', max_wal_size: '1GB', timezone: 'UTC', log_timezone: 'UTC' },
+    // counts what the run says at its end
+    ...{ track_functions: 'pl' },
     // the state of a backend whose server was cut off must not stay for hours
     ...{ tcp_user_timeout: '10s', tcp_keepalives_idle: '5', tcp_keepalives_interval: '2' },
   };

@@ -55,6 +55,11 @@ function mixAt(rate: number): Share[] {
   ];
 }
 
+/** Many plain jobs in one request, once a second: they are added in another way than those with options. */
+const BURST = 50;
+const burst = () =>
+  Array.from({ length: BURST }, (): NewJob => ({ job: 'noop', payload: {}, options: { id: newId() } }));
+
 function draw(random: Random, mix: Share[]): NewJob {
   let roll = random.next();
   const options = { id: newId(), maxAttempts: 5, backoff: { kind: 'fixed' as const, delay: '200ms' } };
@@ -103,24 +108,30 @@ function startLoad({ urls, rate, seed, ledger }: LoadSettings) {
   const underWay = new Set<Promise<void>>();
   const started = performance.now();
   let added = 0;
+  let bursts = 0;
+
+  /** Through the next client, unless too much waits there. */
+  function send(jobs: NewJob[]): void {
+    added += jobs.length;
+    turn += 1;
+    const sender = clients[turn % clients.length];
+    if (!sender || sender.waiting >= MAX_WAITING) {
+      count.left += jobs.length;
+      return;
+    }
+    const request = add(sender, jobs);
+    underWay.add(request);
+    request.finally(() => underWay.delete(request));
+  }
+
   const timer = setInterval(() => {
+    if (performance.now() - started > bursts * 1000) {
+      bursts += 1;
+      send(burst());
+    }
     due = Math.floor(((performance.now() - started) * rate) / 1000) - added;
     const size = Math.max(1, Math.ceil(due / clients.length));
-    for (; due > 0; due -= size) {
-      added += Math.min(size, due);
-      turn += 1;
-      const sender = clients[turn % clients.length];
-      if (!sender || sender.waiting >= MAX_WAITING) {
-        count.left += Math.min(size, due);
-        continue;
-      }
-      const request = add(
-        sender,
-        Array.from({ length: Math.min(size, due) }, () => draw(random, mix)),
-      );
-      underWay.add(request);
-      request.finally(() => underWay.delete(request));
-    }
+    for (; due > 0; due -= size) send(Array.from({ length: Math.min(size, due) }, () => draw(random, mix)));
   }, TICK_MS);
 
   process.on('message', async (message) => {

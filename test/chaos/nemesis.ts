@@ -104,7 +104,7 @@ async function hurtUnit({ kind, direction, forMs, jump }: Fault, unit: Unit): Pr
       clock?.jump(jump);
       await delay(forMs);
       clock?.jump(0);
-      await delay(1000);
+      await delay(CLOCK_LOOK_MS);
       return;
     default:
       throw new Error(`nobody knows how to ${kind}`);

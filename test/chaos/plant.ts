@@ -32,8 +32,8 @@ export function createPlanter(urls: string[], ledger: string, begun: EventEmitte
     const id = newId();
     const begins = once(begun, id, { signal: AbortSignal.timeout(BEGUN_WITHIN_MS) });
     const added = client.enqueue(type, payload, { id, priority: LIMITS.priority, maxAttempts: 5 });
-    const [[name]] = await Promise.all([begins, added]);
-    appendFileSync(ledger, `A ${id} ${type}\n`);
+    const noted = added.then(() => appendFileSync(ledger, `A ${id} ${type}\n`));
+    const [[name]] = await Promise.all([begins, noted]);
     return name as string;
   }
 

@@ -169,6 +169,7 @@ async function perform(run: Run): Promise<Finding[]> {
   );
   const drained = await drain(pool, signal);
   if (signal.aborted) throw new Error('interrupted');
+  say(`${await countCopies(pool)} batches were added by COPY since the database last crashed`);
   // whoever stands still for ever ends as it is
   const workers = units.filter(({ role }) => role === 'worker');
   await Promise.all(workers.map((unit) => unit.end(options.mode === 'safety' ? 'SIGTERM' : 'SIGKILL')));
@@ -188,6 +189,14 @@ async function perform(run: Run): Promise<Finding[]> {
     ...{ folder, pool, units, instances, givenUp: watch.givenUp, drained, databaseTroubles },
     ...{ leaseMs: LEASE_MS, verdictMs: VERDICT_MS },
   });
+}
+
+/** One of the two ways in which jobs are added. A crash of the database takes its statistics with it. */
+async function countCopies(pool: pg.Pool): Promise<number> {
+  const { rows } = await pool.query(
+    `select coalesce(sum(calls), 0)::int as calls from pg_stat_user_functions where funcname = 'check_copied_jobs'`,
+  );
+  return rows[0].calls;
 }
 
 async function createUnits({ options, folder }: Run, network: Network, database: ChaosDatabase, begun: EventEmitter) {

@@ -1,7 +1,7 @@
 -- compatible-with: 3
 --
--- The bulk path of adding jobs: rows that are surely new and bring no options come by COPY, for two thirds of the CPU of
--- an insert. What such rows leave out:
+-- The bulk path of adding jobs: rows that are surely new and bring no options come by COPY, which writes a page of them at
+-- once. What such rows leave out:
 alter table drover.job
   alter column run_at set default now(),
   alter column max_attempts set default 10,

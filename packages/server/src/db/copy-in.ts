@@ -14,12 +14,14 @@ type Wire = {
   endCopyFrom(): void;
 };
 
+/** A query of pg's own kind, which is how pg lets others speak its protocol. */
 class CopyIn extends pg.Query {
   readonly #data: Buffer;
 
   constructor(text: string, data: Buffer, done: (error: Error | undefined) => void) {
     super(text, done);
     this.#data = data;
+    // its types call it a property, so it cannot be overridden as the method that it is
     const submit = this.submit;
     this.submit = (connection) => {
       const wire = connection as unknown as Wire;

@@ -54,11 +54,18 @@ const DEFAULT_DEADLINE_MS = 30_000;
 const READ_TIMEOUT_MS = 15_000;
 
 /**
+ * A backend that waits for the rest of what a lost server was sending it has a snapshot, which holds up vacuum, and would
+ * keep it for hours. Nothing else ends it.
+ */
+const KEEP_ALIVE =
+  'set tcp_keepalives_idle = 15; set tcp_keepalives_interval = 5; set tcp_keepalives_count = 3; set tcp_user_timeout = 30000';
+
+/**
  * Settings of our own connections. Plans must not depend on how full the tables were when a plan was
  * made: a scan chosen for an empty table would be kept for a full one, so the hot path may only use
  * indexes. Behind a pooler in transaction mode these are hints that may not arrive; set them for the role.
  */
-const SESSION_SETTINGS = "set idle_in_transaction_session_timeout = '30s'; set jit = off; set timezone = 'UTC'";
+const SESSION_SETTINGS = `set idle_in_transaction_session_timeout = '30s'; set jit = off; set timezone = 'UTC'; ${KEEP_ALIVE}`;
 const HOT_PATH_SETTINGS = `${SESSION_SETTINGS}; set enable_seqscan = off; set enable_hashjoin = off; set enable_mergejoin = off; set plan_cache_mode = force_generic_plan`;
 /**
  * Lists are pages of an index. With the price that PostgreSQL puts on reading one by default, that of a spinning disk, it

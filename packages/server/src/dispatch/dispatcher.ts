@@ -46,6 +46,8 @@ export type Dispatcher = {
 const CLAIM_LIMIT = 1000;
 /** From so many jobs on, sending them takes long enough to let the database go on meanwhile. */
 const MANY = 200;
+/** Characters after which a frame is full. A job more is within what a worker takes: a payload has a limit too. */
+const ASSIGN_LENGTH = 4 * 1024 * 1024;
 const RETRY_AFTER_ERROR_MS = 500;
 
 /** A session for which jobs are claimed, and for how many of its slots. */
@@ -118,9 +120,15 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
         next = startClaim();
         await immediate();
       }
-      for (const { session, slots } of involved.values()) session.reserved -= slots;
+      giveBackPlaces(claim);
       if (claimed.length === 0) return;
-      for (const [id, jobs] of jobsOf) send((involved.get(id) as Involved).session, jobs);
+      try {
+        for (const [id, jobs] of jobsOf) send((involved.get(id) as Involved).session, jobs);
+      } catch (error) {
+        doubtAll(claim);
+        if (next) await abandon(next);
+        throw error;
+      }
       failpoint('claim.sent');
       wanted = true;
       claim = next ?? (mayGoOn() ? startClaim() : undefined);
@@ -142,17 +150,35 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
     const involved = countSlots(groups);
     for (const { session, slots } of involved.values()) session.reserved += slots;
     for (const { groupKey } of groups) drained.add(groupKey);
-    const answer = claimJobs(db, groups).catch((error: Error) => {
-      for (const { session, slots } of involved.values()) {
-        session.reserved -= slots;
-        doubtful.add(session);
-      }
-      drained.clear();
-      throw error;
+    const answer = claimJobs(db, groups);
+    const claim = { answer, involved };
+    // at once: it may fail while nobody awaits it yet
+    answer.catch(() => {
+      giveBackPlaces(claim);
+      doubtAll(claim);
     });
-    // it may fail while nobody awaits it yet
-    answer.catch(() => {});
-    return { answer, involved };
+    return claim;
+  }
+
+  function giveBackPlaces({ involved }: Claim): void {
+    for (const { session, slots } of involved.values()) session.reserved -= slots;
+  }
+
+  /** Nobody knows what was granted, or what of it the workers have heard. */
+  function doubtAll({ involved }: Claim): void {
+    for (const { session } of involved.values()) doubtful.add(session);
+    drained.clear();
+  }
+
+  /** What it has granted is found by the comparison. */
+  async function abandon(claim: Claim): Promise<void> {
+    const isGranted = await claim.answer.then(
+      () => true,
+      () => false,
+    );
+    if (!isGranted) return;
+    giveBackPlaces(claim);
+    doubtAll(claim);
   }
 
   function countSlots(groups: readonly PlannedGroup[]): Map<string, Involved> {
@@ -179,8 +205,11 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
       session.grants.set(id, fence);
       // added up, not joined: that would copy every assignment once more
       texts += texts === '' ? assignment : `,${assignment}`;
+      if (texts.length < ASSIGN_LENGTH) continue;
+      session.send(`{"kind":"assign","jobs":[${texts}]}`);
+      texts = '';
     }
-    session.send(`{"kind":"assign","jobs":[${texts}]}`);
+    if (texts !== '') session.send(`{"kind":"assign","jobs":[${texts}]}`);
   }
 
   /** The connection ended between the claim and the delivery. If this fails too, the next `hello` or the reconciler mends it. */

@@ -1,6 +1,6 @@
 /**
- * new → ready or running, for many jobs that are surely new and bring no options: by COPY, for two thirds of the CPU that
- * the function of enqueue.ts takes. It means the same, but for a job that exists, finished or not: then nothing is added,
+ * new → ready or running, for many jobs that are surely new and bring no options: by COPY, which costs PostgreSQL
+ * less than the function of enqueue.ts. It means the same, but for a job that exists, finished or not: then nothing is added,
  * and the error is a unique violation.
  */
 import { DEFAULT_QUEUE } from '@drover/protocol';
@@ -39,10 +39,9 @@ export async function copyJobs(db: Runner, rows: readonly RowToInsert[], range: 
     data += '\n';
   }
   const pairs = [...lanes].map((lane) => lane.split('\t'));
-  const check = [
-    ...[range.oldest, range.youngest, range.historyFrom],
-    ...[nameArray(pairs.map(([queue]) => queue)), nameArray(pairs.map(([, type]) => type))],
-  ];
+  const queues = nameArray(pairs.map(([queue]) => queue));
+  const types = nameArray(pairs.map(([, type]) => type));
+  const check = [range.oldest, range.youngest, range.historyFrom, queues, types];
   const text = `copy drover.job (${areGranted ? GRANT_COLUMNS : COLUMNS}) from stdin;
     select drover.check_copied_jobs(${check.map((value) => pg.escapeLiteral(value)).join(', ')})`;
   await db.copyIn(text, Buffer.from(data));

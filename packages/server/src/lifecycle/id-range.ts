@@ -11,10 +11,11 @@ export type IdRange = {
 /** How far a client's clock may be ahead of the database's without a repeated enqueue being missed. */
 const CLOCK_MARGIN_MS = 24 * 3_600_000;
 
-/** Undefined if one of the ids is no UUIDv7: it tells no time. */
+/** Undefined if one of the ids is no UUIDv7, which tells no time. */
 export function idRangeOf(ids: readonly string[]): IdRange | undefined {
-  let oldest = ids[0] ?? '';
+  let [oldest] = ids;
   let youngest = oldest;
+  if (oldest === undefined || youngest === undefined) return undefined;
   for (const id of ids) {
     if (!isVersion7(id)) return undefined;
     if (id < oldest) oldest = id;

@@ -1,6 +1,7 @@
 /** Adding many jobs at once, by COPY: it must mean the same as adding them one by one. */
 import { newId } from '@drover/protocol';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Runner } from '../../src/db/database.js';
 import { completeJobs } from '../../src/lifecycle/complete.js';
 import { copyJobs, isWorthCopying } from '../../src/lifecycle/copy-jobs.js';
 import { insertJobs, type JobToInsert, type RowToInsert } from '../../src/lifecycle/enqueue.js';
@@ -125,18 +126,39 @@ test('a batch with a payload that PostgreSQL refuses adds nothing, and the conne
   expect(await insertJobs(bench.db.bulk, rowsOf(makeJobs('good')))).toEqual(new Set());
 });
 
-test('a batch that outlives its connection is not half added', async () => {
-  const jobs = makeJobs('cut', 5000);
-  const added = insertJobs(bench.db.bulk, rowsOf(jobs)).catch((error) => error);
-  const ended = await bench.pool.query(
-    `select pg_terminate_backend(pid) from pg_stat_activity where query like 'copy drover.job%' and state = 'active'`,
+test('a batch whose connection ends in the middle of it is not half added', async () => {
+  const jobs = makeJobs('cut');
+  const holder = await bench.pool.connect();
+  await holder.query('begin');
+  const last = jobs.at(-1) as JobToInsert;
+  await holder.query(`insert into drover.job (id, queue, type, payload) values ($1, 'default', 'cut', '1')`, [last.id]);
+  const added = insertJobs(bench.db.bulk, rowsOf(jobs));
+  await bench.untilSomeoneWaits();
+  await bench.pool.query(
+    `select pg_terminate_backend(pid) from pg_stat_activity
+     where query like 'copy drover.job%' and wait_event = 'transactionid' and datname = current_database()`,
   );
-  const answer = await added;
-  const { rows } = await bench.pool.query(`select count(*)::int as count from drover.job where type = 'cut'`);
-  // whether the end came in time is chance
-  expect([0, jobs.length]).toContain(rows[0].count);
-  if (ended.rowCount === 0) expect(answer).toEqual(new Set());
-  expect((await insertJobs(bench.db.bulk, rowsOf(jobs), { isRepeated: true })).size).toBe(rows[0].count);
+  await expect(added).rejects.toMatchObject({ kind: 'unknown' });
+  await holder.query('rollback');
+  holder.release();
+  expect(await insertJobs(bench.db.bulk, rowsOf(jobs), { isRepeated: true })).toEqual(new Set());
+  expect(await bench.claim(2 * MANY, { types: ['cut'] })).toHaveLength(MANY);
+});
+
+test('many plain jobs are copied, one with options among them ends that', async () => {
+  let copies = 0;
+  const counting: Runner = {
+    ...bench.db.bulk,
+    copyIn: (text, data) => {
+      copies += 1;
+      return bench.db.bulk.copyIn(text, data);
+    },
+  };
+  await insertJobs(counting, rowsOf(makeJobs('counted')));
+  expect(copies).toBe(1);
+  await insertJobs(counting, rowsOf([...makeJobs('counted'), { id: newId(), type: 'counted', priority: 1 }]));
+  await insertJobs(counting, rowsOf(makeJobs('counted')), { isRepeated: true });
+  expect(copies).toBe(1);
 });
 
 test('few jobs, and ids from far apart, are not copied', () => {

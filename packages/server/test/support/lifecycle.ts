@@ -71,7 +71,7 @@ export async function createLifecycleBench(): Promise<LifecycleBench> {
       };
     },
     async untilSomeoneWaits() {
-      const waiting = `select from pg_stat_activity where wait_event = 'transactionid'`;
+      const waiting = `select from pg_stat_activity where wait_event = 'transactionid' and datname = current_database()`;
       await expect.poll(async () => (await database.pool.query(waiting)).rowCount).toBe(1);
     },
     async row(id) {
