@@ -4,11 +4,12 @@ import { pino } from 'pino';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { connectDatabase, type Database } from '../../src/db/database.js';
 import { createDispatcher, type Dispatcher } from '../../src/dispatch/dispatcher.js';
-import { groupKeyOf, type Session } from '../../src/dispatch/session.js';
+import type { Session } from '../../src/dispatch/session.js';
 import { openSession } from '../../src/dispatch/session-store.js';
 import { createMetrics } from '../../src/metrics.js';
 import { type AnswerHolder, startAnswerHolder } from '../support/answer-holder.js';
 import { createLifecycleBench, type LifecycleBench, SERVER_ID } from '../support/lifecycle.js';
+import { sessionOf } from '../support/session.js';
 import { helloOf } from './raw-worker.js';
 
 /** No poll comes in between. */
@@ -39,16 +40,14 @@ async function serve(type: string, connection = 1): Promise<{ session: Session; 
   const hello = helloOf({ types: [type], connection });
   await openSession(bench.db.control, SERVER_ID, hello, 30_000);
   const sent: string[] = [];
-  const session: Session = {
-    ...{ id: hello.sessionId, connection, name: hello.name, types: hello.types, queues: null, slots: 1, window: 1 },
-    ...{ ignoresPause: false, groupKey: groupKeyOf([type], null, false), grants: new Map(), arriving: new Set() },
-    ...{ sent: 0, reserved: 0, draining: false, paused: false, suspected: false, beat: 0, confirmedBeat: 0 },
-    ...{ lastBeatAt: 0, received: 0, laggingSince: undefined, trouble: undefined, closed: false },
+  const session = sessionOf(type, {
+    id: hello.sessionId,
+    connection,
     send: (frame) => void sent.push(frame),
     disconnect() {
       session.closed = true;
     },
-  };
+  });
   dispatcher.add(session);
   return { session, sent };
 }

@@ -4,10 +4,11 @@ import { pino } from 'pino';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Runner } from '../../src/db/database.js';
 import { createDispatcher, type Dispatcher } from '../../src/dispatch/dispatcher.js';
-import { groupKeyOf, type Session } from '../../src/dispatch/session.js';
+import type { Session } from '../../src/dispatch/session.js';
 import { openSession } from '../../src/dispatch/session-store.js';
 import { createMetrics } from '../../src/metrics.js';
 import { createLifecycleBench, type LifecycleBench, SERVER_ID } from '../support/lifecycle.js';
+import { sessionOf } from '../support/session.js';
 import { helloOf } from './raw-worker.js';
 
 /** More than one claim takes. */
@@ -42,16 +43,14 @@ async function openStage(claim: (stage: Stage, run: () => Promise<never[]>) => P
   };
   const logger = pino({ level: 'silent' });
   const deps = { db, serverId: SERVER_ID, logger, pollMs: NEVER_MS, isPaused: () => false };
-  const session: Session = {
-    ...{ id: hello.sessionId, connection: 1, name: 'w', types: [type], queues: null, slots: JOBS, window: JOBS },
-    ...{ ignoresPause: false, groupKey: groupKeyOf([type], null, false), grants: new Map(), arriving: new Set() },
-    ...{ sent: 0, reserved: 0, draining: false, paused: false, suspected: false, beat: 0, confirmedBeat: 0 },
-    ...{ lastBeatAt: 0, received: 0, laggingSince: undefined, trouble: undefined, closed: false },
+  const session = sessionOf(type, {
+    id: hello.sessionId,
+    slots: JOBS,
+    window: JOBS,
     send: (frame) => {
       stage.events.push((JSON.parse(frame).jobs as { id: string }[]).map(({ id }) => id));
     },
-    disconnect() {},
-  };
+  });
   const stage: Stage = {
     dispatcher: createDispatcher({ ...deps, metrics: createMetrics() }),
     session,

@@ -3,22 +3,12 @@ import { newId } from '@drover/protocol';
 import { pino } from 'pino';
 import { expect, test } from 'vitest';
 import { createDispatcher } from '../../src/dispatch/dispatcher.js';
-import { groupKeyOf, type Session } from '../../src/dispatch/session.js';
 import { createMetrics } from '../../src/metrics.js';
+import { sessionOf } from '../support/session.js';
 
 const NEVER_MS = 60_000;
 /** More than a turn takes. */
 const STEPS = 40;
-
-function freeSession(): Session {
-  return {
-    ...{ id: newId(), connection: 1, name: 'w', types: ['t'], queues: null, slots: 1, ignoresPause: false },
-    ...{ groupKey: groupKeyOf(['t'], null, false), grants: new Map(), arriving: new Set() },
-    ...{ window: 1, sent: 0, reserved: 0, draining: false, paused: false, suspected: false },
-    ...{ beat: 0, confirmedBeat: 0, lastBeatAt: 0, received: 0, laggingSince: undefined, trouble: undefined },
-    ...{ closed: false, send() {}, disconnect() {} },
-  };
-}
 
 test.each(Array.from({ length: STEPS }, (_, step) => step))('%i steps after the last one', async (steps) => {
   let isClaimed = false;
@@ -35,7 +25,7 @@ test.each(Array.from({ length: STEPS }, (_, step) => step))('%i steps after the 
   const options = { db, serverId: newId(), logger, metrics: createMetrics(), pollMs: NEVER_MS, isPaused: () => false };
   const dispatcher = createDispatcher(options);
   dispatcher.start();
-  dispatcher.add(freeSession());
+  dispatcher.add(sessionOf('t'));
   dispatcher.wake();
   for (let step = 0; step < steps; step++) await undefined;
   isClaimed = false;
