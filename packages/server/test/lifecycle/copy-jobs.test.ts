@@ -133,12 +133,13 @@ test('a batch whose connection ends in the middle of it is not half added', asyn
   const last = jobs.at(-1) as JobToInsert;
   await holder.query(`insert into drover.job (id, queue, type, payload) values ($1, 'default', 'cut', '1')`, [last.id]);
   const added = insertJobs(bench.db.bulk, rowsOf(jobs));
+  const failed = expect(added).rejects.toMatchObject({ kind: 'unknown' });
   await bench.untilSomeoneWaits();
   await bench.pool.query(
     `select pg_terminate_backend(pid) from pg_stat_activity
      where query like 'copy drover.job%' and wait_event = 'transactionid' and datname = current_database()`,
   );
-  await expect(added).rejects.toMatchObject({ kind: 'unknown' });
+  await failed;
   await holder.query('rollback');
   holder.release();
   expect(await insertJobs(bench.db.bulk, rowsOf(jobs), { isRepeated: true })).toEqual(new Set());
