@@ -218,12 +218,7 @@ describe('a job that was granted to a session which had just ended', () => {
     await returning.query('begin');
     await returning.query('update drover.session set ended_at = null, ending = null where id = $1', [sessionId]);
     const mended = mend();
-    await expect
-      .poll(
-        async () =>
-          (await bench.pool.query(`select from pg_stat_activity where wait_event = 'transactionid'`)).rowCount,
-      )
-      .toBe(1);
+    await bench.untilSomeoneWaits();
     await returning.query('commit');
     returning.release();
     expect(await mended).toMatchObject({ released: 0, returned: 0 });
