@@ -1,4 +1,5 @@
 /** Progress of running jobs, gathered: the latest value of each, guarded like an outcome. */
+import { byKey } from '../db/by-key.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import { createGatherer } from '../gather.js';
@@ -13,7 +14,7 @@ with report as (
 update drover.job j
 set progress = r.value::json
 from report r
-where j.id = r.id and j.fence = r.fence and ${STILL_RUNNING}`;
+where ${byKey('j.id', 'r.id')} and j.fence = r.fence and ${STILL_RUNNING}`;
 
 const MAX_REPORTS_A_BATCH = 2000;
 

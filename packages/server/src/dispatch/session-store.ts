@@ -1,9 +1,11 @@
 /** The sessions in the database: the worker registry that every server reads and the leases that jobs rest on. */
 import type { Grant, Hello } from '@drover/protocol';
+import { byKey } from '../db/by-key.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import { loseGrants } from '../lifecycle/lose.js';
 import { releaseJobs } from '../lifecycle/release.js';
+import { runningOf } from '../lifecycle/still-running.js';
 
 const open = sql('session_open')`
 insert into drover.session as s
@@ -35,7 +37,7 @@ with previous as (
 update drover.job j
 set session_id = $1, inherited = true
 from json_to_recordset($4) as g(id uuid, fence int), previous p
-where j.id = g.id and j.fence = g.fence and j.session_id = p.id and j.state in ('running', 'unknown')`;
+where ${byKey('j.id', 'g.id')} and j.fence = g.fence and j.session_id = p.id and j.state in ('running', 'unknown')`;
 
 /**
  * What a journal does not name. The start of a job that is to be held is durable in the journal before its handler
@@ -49,13 +51,13 @@ with previous as (
 )
 select j.id::text as id, j.fence
 from previous p
-join drover.job j on j.session_id = p.id
-where j.state = 'running' and j.hold_if_lost and not j.inherited
+${runningOf('p.id', 'j')}
+where j.hold_if_lost and not j.inherited
 union all
 select j.id::text, j.fence
 from previous p
-join drover.job j on j.session_id = p.id
-where j.state = 'unknown' and not j.inherited`;
+${runningOf('p.id', 'j', 'unknown')}
+where not j.inherited`;
 
 /**
  * An unknown job was granted to this process, so that it says whether it has it; or it was inherited, and counts
@@ -68,13 +70,12 @@ with own as (
 )
 select j.id::text as id, j.fence
 from own
-join drover.job j on j.session_id = own.id
-where j.state = 'running'
+${runningOf('own.id', 'j')}
 union all
 select j.id::text, j.fence
 from own
-join drover.job j on j.session_id = own.id
-where j.state = 'unknown' and (not j.inherited or j.id = any($2::uuid[]))
+${runningOf('own.id', 'j', 'unknown')}
+where not j.inherited or j.id = any($2::uuid[])
 union all
 -- says that it is still its own
 select null, null from own`;
@@ -89,7 +90,8 @@ set beat_at = now() - b.silent_ms * interval '1 millisecond',
   last_error = case when b.heard then b.trouble else s.last_error end
 from json_to_recordset($1) as b(
   id uuid, heard boolean, silent_ms double precision, missed_beats int, running int, draining boolean, trouble text)
-where s.id = b.id and s.server_id = $2 and s.ended_at is null
+-- "num_nulls": PostgreSQL must not think of the index of all live sessions
+where ${byKey('s.id', 'b.id')} and s.server_id = $2 and num_nulls(s.ended_at) = 1
 returning s.id::text as id, s.paused`;
 
 const end = sql('session_end')`
@@ -100,9 +102,8 @@ with ended as (
   returning id
 )
 select j.id::text as id, j.fence
-from drover.job j
-join ended on j.session_id = ended.id
-where j.state = 'running'`;
+from ended
+${runningOf('ended.id', 'j')}`;
 
 const leave = sql('session_leave')`
 update drover.session

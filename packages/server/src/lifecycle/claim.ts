@@ -104,7 +104,8 @@ set state = 'running', fence = j.fence + 1, attempt = j.attempt + 1, started_at 
 from picked p
 join slot_group g on g.ordinal = p.ordinal
 -- by its address, which the lock above pins: a second look into an index would cost a fifth of the claim
-where j.ctid = p.row_address and j.state = 'ready' and p.place <= cardinality(g.slots)
+-- its state as text, or PostgreSQL may think of walking through the index of all ready jobs for it
+where j.ctid = p.row_address and j.state::text = 'ready' and p.place <= cardinality(g.slots)
 returning j.id, j.fence, j.session_id, j.attempt, j.max_attempts, j.type, j.queue, j.payload,
   case when j.timeout_ms is not null or j.backoff is not null or j.hold_if_lost or j.occurrence is not null then
     json_strip_nulls(json_build_object('timeoutMs', j.timeout_ms, 'backoff', j.backoff,

@@ -11,12 +11,13 @@
  * the end of the gap.
  */
 import type { Grant } from '@drover/protocol';
+import { byKey } from '../db/by-key.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import { isSwitchedOff } from '../test-switches.js';
 import { INSERT_LOST_INTO_HISTORY } from './move-to-history.js';
 import { addToRollup } from './rollup.js';
-import { STILL_RUNNING } from './still-running.js';
+import { runningOf, STILL_RUNNING } from './still-running.js';
 
 /** Attempts of one job that may be lost together with their worker. */
 export const LOST_LIMIT = 3;
@@ -27,8 +28,10 @@ const LOST_ERROR = `json_build_object('name', 'WorkerLostError', 'code', 'lost',
       else 'the worker was lost while it held the job' end)`;
 const WITH_LOST_ATTEMPT = `drover.add_attempt(j.attempts, j.attempt, 'lost', j.started_at, j.session_id, ${LOST_ERROR})`;
 
-/** The three ways a lost job goes, for jobs that join `lost` on the given condition. */
-const loseJobs = (condition: string, serverId: '$2' | '$3') => `
+const SAME_RUNNING_GRANT = `${byKey('j.id', 'lost.id')} and j.fence = lost.fence and ${STILL_RUNNING}`;
+
+/** The three ways a lost job goes, for the grants in `lost` that are still running and fit the condition. */
+const loseJobs = (serverId: '$2' | '$3', condition = SAME_RUNNING_GRANT) => `
 returned as (
   update drover.job j
   set state = 'ready', session_id = null, started_at = null, inherited = false, lost_attempts = lost_attempts + 1,
@@ -69,7 +72,7 @@ const NO_RECENT_GAP = `(${isSwitchedOff('beacon')} or (
       ))`;
 
 const loseSessions = sql('lose_sessions')`
-with lost as (
+with lost_session as (
   update drover.session s
   set ended_at = now(), ending = 'dead', server_id = null, running = 0,
     last_error = coalesce(s.last_error, 'its lease ran out')
@@ -83,13 +86,17 @@ with lost as (
     for update skip locked
   ))
   returning s.id
-), ${loseJobs("j.session_id = lost.id and j.state = 'running'", '$3')}
-select (select count(*) from lost)::int as sessions, ${COUNTS}`;
+), lost as (
+  select j.id, j.fence, s.id as session_id
+  from lost_session s
+  ${runningOf('s.id', 'j')}
+), ${loseJobs('$3', `${SAME_RUNNING_GRANT} and j.session_id = lost.session_id`)}
+select (select count(*) from lost_session)::int as sessions, ${COUNTS}`;
 
 const loseOfGrants = sql('lose_grants')`
 with lost as (
   select * from json_to_recordset($1) as g(id uuid, fence int)
-), ${loseJobs(`j.id = lost.id and j.fence = lost.fence and ${STILL_RUNNING}`, '$2')}
+), ${loseJobs('$2')}
 select array(select id::text from returned) || array(select id::text from held) || array(select id::text from finished) as changed,
   ${COUNTS}`;
 
@@ -103,7 +110,7 @@ select array(select id::text from returned) || array(select id::text from held) 
  */
 const loseOfEnded = sql('lose_orphans')`
 with candidate as materialized (
-  select j.id, j.fence, j.session_id,
+  select j.id, j.fence, j.session_id, s.id is null as is_session_gone,
     s.id is not null and not j.inherited and (j.hold_if_lost or j.started_at > s.ended_at) as is_unstarted
   from drover.job j
   left join drover.session s on s.id = j.session_id
@@ -116,8 +123,7 @@ with candidate as materialized (
   where id = any(array(select session_id from candidate)) and ended_at is not null
   for update
 ), orphan as (
-  select * from candidate c where not exists (select from drover.session s where s.id = c.session_id)
-    or exists (select from ended e where e.id = c.session_id)
+  select * from candidate c where c.is_session_gone or exists (select from ended e where e.id = c.session_id)
 ), lost as (
   select id, fence from orphan where not is_unstarted
 ), unstarted as (
@@ -126,9 +132,9 @@ with candidate as materialized (
   update drover.job j
   set state = 'ready', session_id = null, started_at = null, attempt = attempt - 1
   from unstarted u
-  where j.id = u.id and j.fence = u.fence and j.state = 'running'
+  where ${byKey('j.id', 'u.id')} and j.fence = u.fence and ${STILL_RUNNING}
   returning j.id
-), ${loseJobs(`j.id = lost.id and j.fence = lost.fence and ${STILL_RUNNING}`, '$2')}
+), ${loseJobs('$2')}
 select (select count(*) from released)::int as released, ${COUNTS}`;
 
 export type Lost = { returned: number; held: number; failed: string[] };

@@ -3,6 +3,7 @@
  * the schedule alone and do not count for its overlap policy, its failures or its `maxOccurrences`.
  */
 import { type Backfilled, DroverError, LIMITS, newId } from '@drover/protocol';
+import { byKey } from '../db/by-key.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import type { Definition } from './compiled.js';
@@ -40,7 +41,7 @@ with taken as (
     1, now() - interval '1 day'
   )
   from decided d
-  join drover.schedule t on t.id = d.schedule_id
+  join drover.schedule t on ${byKey('t.id', 'd.schedule_id')}
   having count(*) > 0
 )
 select drover.iso(nominal_at) as "nominalAt", (select count(*) from made) as made from decided`;

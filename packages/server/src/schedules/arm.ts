@@ -2,6 +2,7 @@
  * Gives a schedule without a next time its next one: after it was made, changed or resumed, after one of its calendars
  * changed, and if whoever did that died half-way. It counts from handled_until, so nothing in between is lost.
  */
+import { byKey } from '../db/by-key.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import { type CompiledSchedule, type Definition, toNextTime } from './compiled.js';
@@ -39,7 +40,7 @@ with given as materialized (
 ), locked as materialized (
   select g.*, s.ctid as row_address
   from given g
-  join drover.schedule s on s.id = g.id and s.revision = g.revision
+  join drover.schedule s on ${byKey('s.id', 'g.id')} and s.revision = g.revision
   order by s.id
   for update of s skip locked
 )

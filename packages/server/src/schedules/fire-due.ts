@@ -14,6 +14,7 @@
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { SkipReason } from '@drover/protocol';
+import { byKey } from '../db/by-key.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import { failpoint } from '../failpoint.js';
@@ -33,7 +34,10 @@ export const OVERDUE_MS = 1000;
 const MAX_WORK_MS = 20;
 
 /** A job that the person's "unknown" ended for the schedule: its lease is over, and nobody knows when it will be settled. */
-const LIVES = `exists (select from drover.job j where j.id = s.last_job_id and j.state <> 'unknown')`;
+const LIVES = `exists (
+    -- "offset": PostgreSQL must not read all jobs to look for this one among them (see db/by-key)
+    select from drover.job j where j.id = s.last_job_id and j.state <> 'unknown' offset 0
+  )`;
 
 /** How many of the latest jobs failed, of as many as must fail in a row; those unfinished or pruned have not. */
 const FAILURES = `case when s.pause_after_failures is null then 0 else (
@@ -45,7 +49,7 @@ const FAILURES = `case when s.pause_after_failures is null then 0 else (
       order by o.nominal_at desc
       limit s.pause_after_failures
     ) latest
-    join drover.job_history h on h.id = latest.job_id and h.finished_at >= latest.decided_at
+    join drover.job_history h on ${byKey('h.id', 'latest.job_id')} and h.finished_at >= latest.decided_at
     where h.state = 'failed'
   ) end`;
 
@@ -254,7 +258,7 @@ function addUp(fired: Fired, row: DueSchedule, plan: Plan): void {
 const uncancelled = sql('schedules_uncancelled')`
 select s.last_job_id::text as id
 from drover.schedule s
-join drover.job j on j.id = s.last_job_id
+join drover.job j on ${byKey('j.id', 's.last_job_id')}
 where s.waiting_at is not null and s.definition->>'overlap' = 'cancel-previous' and j.cancel_requested_at is null
 limit $1`;
 

@@ -5,6 +5,7 @@
  */
 import { DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE, newId } from '@drover/protocol';
 import { plainArray, textArray } from '../db/array-text.js';
+import { byKey } from '../db/by-key.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import { type CompiledSchedule, toNextTime } from './compiled.js';
@@ -34,7 +35,7 @@ export const MADE_JOBS = `made as (
     json_build_object('schedule', t.name, 'nominalAt', drover.iso(d.nominal_at))
   from decided d
   -- by its key and not from a CTE: those have no index, and 500 times 500 rows are 250,000 comparisons
-  join drover.schedule t on t.id = d.schedule_id
+  join drover.schedule t on ${byKey('t.id', 'd.schedule_id')}
   -- read once, whatever the size of the payload
   cross join lateral json_to_record(t.job) as j(
     type text, queue text, priority smallint, max_attempts int, timeout_ms bigint, retention_ms bigint,
@@ -65,7 +66,7 @@ with given as materialized (
   -- whoever is being fired by somebody else is theirs
   select g.*, s.ctid as row_address
   from given g
-  join drover.schedule s on s.id = g.id and s.revision = g.revision
+  join drover.schedule s on ${byKey('s.id', 'g.id')} and s.revision = g.revision
   order by s.id
   for update of s skip locked
 ), taken as (

@@ -1,0 +1,368 @@
+/**
+ * PostgreSQL's statistics say "empty" of a queue whenever they were taken after a burst was drained, and a plan that was
+ * made by them is kept when the next burst comes. So here every statement that takes a batch is planned for empty tables,
+ * then come many rows. Its work must be that of its batch: neither of all rows, nor of each row compared with each item.
+ */
+import { newId, newScheduleSchema } from '@drover/protocol';
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { connectDatabase, type Database, type Runner } from '../../src/db/database.js';
+import type { Statement } from '../../src/db/statement.js';
+import { createProgressWriter } from '../../src/dispatch/progress.js';
+import { releaseUnknownGrants } from '../../src/dispatch/reconcile.js';
+import { openSession, renewSessions } from '../../src/dispatch/session-store.js';
+import { cancelJobs } from '../../src/lifecycle/cancel.js';
+import { claimJobs } from '../../src/lifecycle/claim.js';
+import { completeJobs, completeJobsWithChildren } from '../../src/lifecycle/complete.js';
+import { insertJobs } from '../../src/lifecycle/enqueue.js';
+import { expireJobs } from '../../src/lifecycle/expire.js';
+import { failJobs } from '../../src/lifecycle/fail.js';
+import { loseExpiredSessions, loseGrants, loseOrphans } from '../../src/lifecycle/lose.js';
+import { promoteJobs } from '../../src/lifecycle/promote.js';
+import { releaseJobs } from '../../src/lifecycle/release.js';
+import { snoozeJobs } from '../../src/lifecycle/snooze.js';
+import { stopJobs } from '../../src/lifecycle/stop.js';
+import { armSchedules } from '../../src/schedules/arm.js';
+import { fireDue } from '../../src/schedules/fire-due.js';
+import { putSchedule } from '../../src/schedules/put-schedule.js';
+import { createTestDatabase, type TestDatabase } from '../support/database.js';
+import { SERVER_ID } from '../support/lifecycle.js';
+import { sessionOf } from '../support/session.js';
+
+const BATCH = 500;
+/** Of the batches: 1 while the plans are made. */
+let size = 1;
+/** Of every kind: rows that the statement is not about. */
+const OTHERS = 20 * BATCH;
+/** Rows that a statement may look at for each item of its batch, in all tables and CTEs together. */
+const WORK_AN_ITEM = 8;
+
+const TABLES = ['job', 'job_history', 'session', 'schedule', 'occurrence', 'lane', 'rollup', 'pause'];
+const HOST = 'here';
+const owner = newId();
+
+let database: TestDatabase;
+let db: Database;
+beforeAll(async () => {
+  database = await createTestDatabase();
+  // one connection, so that what is explained is planned where it runs
+  db = connectDatabase({ url: database.url, poolSize: 1 });
+  await database.pool.query(
+    `insert into drover.lane (queue, type) select 'default', 'type' || n from generate_series(1, 100) n`,
+  );
+  for (const table of TABLES) await database.pool.query(`vacuum analyze drover.${table}`);
+  for (const table of ['job', 'session', 'schedule']) {
+    await database.pool.query(`alter table drover.${table} set (autovacuum_enabled = false)`);
+  }
+  await putSchedule(db.bulk, 'first', newScheduleSchema.parse({ every: '1h', job: { type: 'work' } }));
+  for (const [, run] of cases) await run(db.control);
+  await fill();
+  size = BATCH;
+}, 120_000);
+afterAll(async () => {
+  await db.close();
+  await database.drop();
+});
+
+async function fill(): Promise<void> {
+  const { pool } = database;
+  await sessions(OTHERS);
+  await pool.query(
+    `insert into drover.job (id, run_at, state, session_id, fence, attempt, started_at, queue, type, payload)
+     select drover.new_id(), now() + interval '1 hour', state, case when state = 'running' then gen_random_uuid() end, 1, 1,
+       case when state = 'running' then now() end, 'default', 'other', '{}'
+     from generate_series(1, ${OTHERS}) n, unnest('{ready,scheduled,running}'::drover.job_state[]) state`,
+  );
+  await pool.query(
+    `insert into drover.job_history (id, created_at, run_at, finished_at, fence, attempt, max_attempts, lost_attempts,
+       priority, state, queue, type, payload)
+     select drover.new_id(), now(), now(), now(), 1, 1, 10, 0, 0, 'succeeded', 'default', 'other', '{}'
+     from generate_series(1, ${OTHERS}) n`,
+  );
+  await pool.query(
+    `insert into drover.schedule (name, definition, job, handled_until, next_at, due_at)
+     select 'far' || n, s.definition, s.job, now(), now() + interval '1 hour', now() + interval '1 hour'
+     from drover.schedule s, generate_series(1, ${OTHERS}) n where s.name = 'first'`,
+  );
+}
+
+/** Jobs of this batch, by their grants. */
+async function jobs(state: 'ready' | 'running' | 'scheduled', session: string = owner) {
+  const isRunning = state === 'running';
+  const { rows } = await database.pool.query<{ id: string; fence: number }>(
+    `insert into drover.job (id, run_at, state, session_id, fence, attempt, started_at, queue, type, payload)
+     select drover.new_id(), now() - interval '1 s', '${state}', ${isRunning ? '$1::uuid' : 'null'}, 1, 1,
+       ${isRunning ? 'now()' : 'null'}, 'default', 'work', '{}'
+     from generate_series(1, ${size})
+     returning id::text as id, fence`,
+    isRunning ? [session] : [],
+  );
+  return rows;
+}
+
+/** Rows read from tables, and rows that were looked at for nothing. */
+type Work = { statement: string; fetched: number; wasted: number };
+
+const isTooMuch = ({ fetched, wasted }: Work) => Math.max(fetched, wasted) > WORK_AN_ITEM * size;
+
+/** Runs what it is given, and before that, in a transaction that is rolled back, sees what its kept plan takes. */
+function watch(runner: Runner): { runner: Runner; seen: Work[] } {
+  const seen: Work[] = [];
+  const plain = <Row extends object>(text: string, values: unknown[] = []) =>
+    runner.run<Row>({ name: '', text }, values);
+  const look = async (statement: Statement, values: unknown[] = []) => {
+    const parameters = values.length === 0 ? '' : `(${values.map(literal).join(', ')})`;
+    await plain('begin');
+    const before = await fetchedRows();
+    const [row] = await plain<{ 'QUERY PLAN': [{ Plan: PlanNode }] }>(
+      `explain (analyze, format json) execute ${statement.name}${parameters}`,
+    );
+    const fetched = (await fetchedRows()) - before;
+    await plain('rollback');
+    seen.push({
+      statement: statement.name,
+      fetched,
+      wasted: wastedIn((row as NonNullable<typeof row>)['QUERY PLAN'][0].Plan),
+    });
+  };
+  const fetchedRows = async () => {
+    const [sums] = await plain<{ rows: number }>(
+      `select sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))::int as rows
+       from pg_stat_xact_user_tables where schemaname = 'drover'`,
+    );
+    return sums?.rows ?? 0;
+  };
+  return {
+    seen,
+    runner: {
+      async run(statement, values) {
+        await look(statement, values);
+        return runner.run(statement, values);
+      },
+      async runRaw(statement, values) {
+        await look(statement, values);
+        return runner.runRaw(statement, values);
+      },
+      copyIn: (text, data) => runner.copyIn(text, data),
+    },
+  };
+}
+
+type PlanNode = {
+  'Actual Loops': number;
+  'Rows Removed by Filter'?: number;
+  'Rows Removed by Join Filter'?: number;
+  Plans?: PlanNode[];
+};
+
+function wastedIn(node: PlanNode): number {
+  const removed = (node['Rows Removed by Filter'] ?? 0) + (node['Rows Removed by Join Filter'] ?? 0);
+  return (node.Plans ?? []).reduce((sum, child) => sum + wastedIn(child), removed * node['Actual Loops']);
+}
+
+function literal(value: unknown): string {
+  if (value === null || value === undefined) return 'null';
+  return pg.escapeLiteral(Array.isArray(value) ? `{${value.join(',')}}` : String(value));
+}
+
+const error = { name: 'Error', message: 'no' };
+const hello = { name: 'w', host: HOST, pid: 1, sdk: 'test', types: ['work'], slots: 1, connection: 1 };
+
+const cases: [string, (watched: Runner) => Promise<unknown>][] = [
+  ['insert', (runner) => insertJobs(runner, newJobs({ priority: 1 }))],
+  ['insert of jobs that may exist', (runner) => insertJobs(runner, newJobs({}), { isRepeated: true })],
+  [
+    'claim',
+    async (runner) => {
+      await jobs('ready');
+      const slots = Array(size).fill(owner);
+      expect(await claimJobs(runner, [{ types: ['work'], queues: null, slots, ignoresPause: false }])).toHaveLength(
+        size,
+      );
+    },
+  ],
+  [
+    'complete',
+    async (runner) => {
+      const items = (await jobs('running')).map((job) => ({ ...job, runMs: 1, result: '1' }));
+      expect(await completeJobs(runner, SERVER_ID, items)).toBeNull();
+    },
+  ],
+  [
+    'complete with children',
+    async (runner) => {
+      const child = () => JSON.stringify([{ id: newId(), type: 'work', payload: '1' }]);
+      const items = (await jobs('running')).map((job) => ({ ...job, runMs: 1, result: '1', children: child() }));
+      expect(await completeJobsWithChildren(runner, SERVER_ID, items)).toHaveLength(size);
+    },
+  ],
+  [
+    'fail',
+    async (runner) => {
+      const retryInMs = (index: number) => (index % 2 ? 60_000 : undefined);
+      const items = (await jobs('running')).map((job, index) => ({
+        ...job,
+        runMs: 1,
+        error,
+        retryInMs: retryInMs(index),
+      }));
+      expect((await failJobs(runner, SERVER_ID, items)).changed).toHaveLength(size);
+    },
+  ],
+  [
+    'snooze',
+    async (runner) => {
+      const items = (await jobs('running')).map((job) => ({ ...job, inMs: 60_000 }));
+      expect(await snoozeJobs(runner, items)).toHaveLength(size);
+    },
+  ],
+  ['release', async (runner) => expect(await releaseJobs(runner, await jobs('running'))).toHaveLength(size)],
+  [
+    'stop',
+    async (runner) => {
+      const items = (await jobs('running')).map((job) => ({ ...job, runMs: 1 }));
+      expect(await stopJobs(runner, SERVER_ID, items)).toHaveLength(size);
+    },
+  ],
+  [
+    'cancel',
+    async (runner) => {
+      const ids = [...(await jobs('scheduled')), ...(await jobs('running'))].map(({ id }) => id);
+      const { cancelled, requested } = await cancelJobs(runner, SERVER_ID, ids);
+      expect([cancelled.length, requested.length]).toEqual([size, size]);
+    },
+  ],
+  [
+    'promote',
+    async (runner) => {
+      await jobs('scheduled');
+      expect(await promoteJobs(runner, size)).toBe(size);
+    },
+  ],
+  [
+    'expire',
+    async (runner) => {
+      const ids = [...(await jobs('scheduled')), ...(await jobs('running'))].map(({ id }) => id);
+      await database.pool.query(`update drover.job set expires_at = now() where id = any($1::uuid[])`, [ids]);
+      const { failed, stopping } = await expireJobs(runner, SERVER_ID, size);
+      expect([failed.length, stopping.length]).toEqual([size, size]);
+    },
+  ],
+  [
+    'progress',
+    async (runner) => {
+      const items = (await jobs('running')).map((job) => ({ ...job, value: '1' }));
+      await createProgressWriter(runner).report(items);
+    },
+  ],
+  [
+    'lose grants',
+    async (runner) => expect((await loseGrants(runner, SERVER_ID, await jobs('running'))).returned).toBe(size),
+  ],
+  [
+    'inherit',
+    async (runner) => {
+      const previous = newId();
+      await openSession(
+        db.control,
+        SERVER_ID,
+        { ...hello, kind: 'hello', sessionId: previous, holds: [] } as never,
+        60_000,
+      );
+      const holds = await jobs('running', previous);
+      const next = { ...hello, kind: 'hello', sessionId: newId(), holds, previousSessions: [previous] };
+      const opened = await openSession(runner, SERVER_ID, next as never, 60_000);
+      expect(opened?.held).toHaveLength(size);
+    },
+  ],
+  [
+    'renew',
+    async (runner) => {
+      const beats = (await sessions()).map((id) => ({
+        ...{ id, heard: true, silent_ms: 0, missed_beats: 0, running: 0, draining: false, trouble: undefined },
+      }));
+      expect((await renewSessions(runner, SERVER_ID, beats, 3_600_000)).size).toBe(size);
+    },
+  ],
+  [
+    'reconcile',
+    async (runner) => {
+      const ids = await sessions();
+      await database.pool.query(`update drover.job set session_id = $1 where id = any($2::uuid[])`, [
+        ids[0],
+        (await jobs('running')).map(({ id }) => id),
+      ]);
+      const known = ids.map((id) => sessionOf('work', { id }));
+      expect(await releaseUnknownGrants(runner, SERVER_ID, known)).toBe(size);
+    },
+  ],
+  [
+    'lose sessions',
+    async (runner) => {
+      const ids = await sessions();
+      const held = (await jobs('running')).map(({ id }) => id);
+      await database.pool.query(
+        `update drover.job j set session_id = s.id
+         from (select id, row_number() over () as n from unnest($1::uuid[]) id) s,
+           (select id, row_number() over () as n from unnest($2::uuid[]) id) h
+         where j.id = h.id and h.n = s.n`,
+        [ids, held],
+      );
+      await database.pool.query(
+        `update drover.session set expires_at = now() - interval '1 h' where id = any($1::uuid[])`,
+        [ids],
+      );
+      await database.pool.query(`update drover.beacon set at = now(), gap_ended_at = now() - interval '1 day'`);
+      const limits = { graceMs: 0, leaseMs: 1, maxPulseAgeMs: 3_600_000 };
+      expect(await loseExpiredSessions(runner, SERVER_ID, size, limits)).toMatchObject({
+        sessions: size,
+        returned: size,
+      });
+    },
+  ],
+  [
+    'lose jobs of ended sessions',
+    async (runner) => {
+      await database.pool.query(`delete from drover.job where state = 'running'`);
+      await jobs('running', newId());
+      expect((await loseOrphans(runner, SERVER_ID, -1000, size)).returned).toBe(size);
+    },
+  ],
+  [
+    'arm schedules and fire them',
+    async (runner) => {
+      await database.pool.query(
+        `insert into drover.schedule (name, definition, job, handled_until)
+         select $1 || n, s.definition, s.job, now() - interval '61 minutes'
+         from drover.schedule s, generate_series(1, ${size}) n where s.name = 'first'`,
+        [newId()],
+      );
+      expect(await armSchedules(runner, size)).toBe(size);
+      expect(await fireDue(runner, size, { index: 0, of: 1 })).toMatchObject({ taken: size, jobs: size });
+    },
+  ],
+];
+
+function newJobs(options: object) {
+  return Array.from({ length: size }, () => ({ job: { id: newId(), type: 'work', ...options }, payloadText: '{}' }));
+}
+
+/** New ones. */
+async function sessions(count = size): Promise<string[]> {
+  const { rows } = await database.pool.query<{ id: string }>(
+    `insert into drover.session (id, server_id, connection, name, host, pid, sdk, types, slots, expires_at)
+     select gen_random_uuid(), $1, 1, 'w', $2, 1, 'test', '{work}', 1, now() + interval '1 hour' from generate_series(1, $3)
+     returning id::text as id`,
+    [SERVER_ID, HOST, count],
+  );
+  return rows.map(({ id }) => id);
+}
+
+describe('a batch costs its own size', () => {
+  test.each(cases)('%s', async (_what, run) => {
+    const { runner, seen } = watch(db.control);
+    await run(runner);
+    expect(seen.length).toBeGreaterThan(0);
+    expect(seen.filter(isTooMuch)).toEqual([]);
+  });
+});
