@@ -17,6 +17,7 @@ import { selectSystems } from './systems/index.mjs';
 import { selectWorkloads } from './workloads/index.mjs';
 
 const RESULTS = join(import.meta.dirname, 'results');
+const WARM_UP_MS = 6_000;
 
 const options = parseOptions(process.argv.slice(2));
 if (options.help !== undefined) {
@@ -109,6 +110,7 @@ async function measure(workload, system, environment) {
   let outcome;
   try {
     stage = await openStage(system, workload.aim ?? 'throughput', environment);
+    if (!options.cold) await warmUp(workload, stage);
     outcome = await workload.run(stage);
   } catch (error) {
     outcome = { error: error?.stack ?? String(error) };
@@ -120,6 +122,14 @@ async function measure(workload, system, environment) {
     outcome.closeError = error?.stack ?? String(error);
   }
   return { ...outcome, noise, seconds: Math.round((performance.now() - startedAt) / 100) / 10 };
+}
+
+/** The work of the workload, again and again until it has gone on for this long. */
+async function warmUp(workload, stage) {
+  if (workload.warmUp === undefined) return;
+  const until = performance.now() + WARM_UP_MS * Math.min(1, options.scale);
+  do await workload.warmUp(stage);
+  while (performance.now() < until);
 }
 
 /** A quick look leaves out the settings that may lose a second. */
@@ -143,6 +153,9 @@ function describe(postgres, startedAt) {
     `${availableParallelism()} cores (${cpus()[0]?.model.trim()}), ${memory} GiB, Node ${process.version}, ` +
       `PostgreSQL ${postgres?.version ?? '–'}, Redis ${redisVersion() ?? '–'}`,
     'PostgreSQL: synchronous_commit=on, shared_buffers=1GB, max_wal_size=8GB. Redis: append-only file, fsync as named.',
+    options.cold
+      ? 'Cold: each figure is of the first seconds of processes that have just been started.'
+      : `Warm: before it is measured, every process has done the same work for ${WARM_UP_MS / 1000} s or more.`,
     ...systems
       .filter((system) => system.volume !== 1)
       .map((system) => `${system.name} ran with ${system.volume} of the number of jobs`),

@@ -6,6 +6,7 @@ const USAGE = `npm run bench -- [options]
   --workloads a,b,c          workloads: a b c d e s f g h i idle history
   --repeats 3                repetitions; tables give the median and (min–max)
   --scale 1                  factor to the number of jobs
+  --cold                     measure processes that have just been started, without the warm-up
   --quick                    scale 0.1, one repetition, durable systems: a look during development, no result
   --pg auto|system|embedded|URL   which PostgreSQL (auto: the system's, else embedded)
   --dir /var/tmp             where the stores keep their data while the run lasts
@@ -20,6 +21,7 @@ export function parseOptions(args) {
       workloads: { type: 'string' },
       repeats: { type: 'string' },
       scale: { type: 'string' },
+      cold: { type: 'boolean', default: false },
       quick: { type: 'boolean', default: false },
       pg: { type: 'string', default: 'auto' },
       dir: { type: 'string', default: '/var/tmp' },
@@ -29,6 +31,7 @@ export function parseOptions(args) {
   });
   if (values.help) return { help: USAGE };
   return {
+    cold: values.cold,
     quick: values.quick,
     only: list(values.only),
     workloads: list(values.workloads),

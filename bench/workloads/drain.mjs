@@ -1,10 +1,16 @@
 /** d: working off a backlog of no-ops; h: the CPU that it took, over all processes. */
 import { drain, fill } from '../lib/drain.mjs';
 
+const JOBS = 100_000;
+
 export const drainBacklog = {
   id: 'd',
+  async warmUp(stage) {
+    await fill(stage, stage.jobs(JOBS));
+    await drain(stage, stage.jobs(JOBS));
+  },
   async run(stage) {
-    const count = stage.jobs(100_000);
+    const count = stage.jobs(JOBS);
     await fill(stage, count);
     const { rate, cpu, ...rest } = await drain(stage, count);
     if (cpu === undefined) return { metrics: { d: rate }, ...rest };

@@ -19,18 +19,21 @@ async function produceAndDrain(stage, method, options) {
   };
 }
 
-export const bulkProducer = {
-  id: 'e',
-  async run(stage) {
-    const { rate, ...rest } = await produceAndDrain(stage, 'addBulk', { count: stage.jobs(50_000) });
-    return { metrics: { e: rate }, ...rest };
-  },
-};
+/** One such workload; the warm-up is the same once before, with the worker stopped in between. */
+function endToEndWorkload(id, method, { jobs: base, ...options }) {
+  const work = (stage) => produceAndDrain(stage, method, { count: stage.jobs(base), ...options });
+  return {
+    id,
+    async warmUp(stage) {
+      await work(stage);
+      await stage.worker.call('stop');
+    },
+    async run(stage) {
+      const { rate, ...rest } = await work(stage);
+      return { metrics: { [id]: rate }, ...rest };
+    },
+  };
+}
 
-export const singleProducer = {
-  id: 's',
-  async run(stage) {
-    const { rate, ...rest } = await produceAndDrain(stage, 'addOneByOne', { count: stage.jobs(30_000), inFlight: 64 });
-    return { metrics: { s: rate }, ...rest };
-  },
-};
+export const bulkProducer = endToEndWorkload('e', 'addBulk', { jobs: 50_000 });
+export const singleProducer = endToEndWorkload('s', 'addOneByOne', { jobs: 30_000, inFlight: 64 });

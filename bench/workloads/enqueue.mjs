@@ -1,32 +1,22 @@
 /** a, b, c: adding jobs while no worker runs. A slow system is stopped by the time limit, not by the number. */
 const MAX_MS = 10_000;
 
-async function enqueueRate(stage, method, options) {
-  await stage.settle();
-  const { added, startedAt, finishedAt } = await stage.producer.call(method, { ...options, maxMs: MAX_MS });
-  return { rate: (added / (finishedAt - startedAt)) * 1000, jobs: added };
+/** One such workload; the warm-up adds as many jobs. */
+function enqueueWorkload(id, method, { jobs: base, ...options }) {
+  const add = async (stage) => {
+    await stage.settle();
+    return stage.producer.call(method, { count: stage.jobs(base), maxMs: MAX_MS, ...options });
+  };
+  return {
+    id,
+    warmUp: add,
+    async run(stage) {
+      const { added, startedAt, finishedAt } = await add(stage);
+      return { metrics: { [id]: (added / (finishedAt - startedAt)) * 1000 }, jobs: added };
+    },
+  };
 }
 
-export const enqueueSequential = {
-  id: 'a',
-  async run(stage) {
-    const { rate, jobs } = await enqueueRate(stage, 'addOneByOne', { count: stage.jobs(5_000), inFlight: 1 });
-    return { metrics: { a: rate }, jobs };
-  },
-};
-
-export const enqueueInFlight = {
-  id: 'b',
-  async run(stage) {
-    const { rate, jobs } = await enqueueRate(stage, 'addOneByOne', { count: stage.jobs(50_000), inFlight: 64 });
-    return { metrics: { b: rate }, jobs };
-  },
-};
-
-export const enqueueBulk = {
-  id: 'c',
-  async run(stage) {
-    const { rate, jobs } = await enqueueRate(stage, 'addBulk', { count: stage.jobs(100_000) });
-    return { metrics: { c: rate }, jobs };
-  },
-};
+export const enqueueSequential = enqueueWorkload('a', 'addOneByOne', { jobs: 5_000, inFlight: 1 });
+export const enqueueInFlight = enqueueWorkload('b', 'addOneByOne', { jobs: 50_000, inFlight: 64 });
+export const enqueueBulk = enqueueWorkload('c', 'addBulk', { jobs: 100_000 });

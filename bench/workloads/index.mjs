@@ -1,7 +1,7 @@
 /**
  * Every workload, in the order of the run. One has an `id`, `run(stage)` that gives `{ metrics, … }`, and optionally
- * an `aim` (which configuration of a peer) and `systems` (who is measured at all). What else `run` gives is kept
- * with the raw samples.
+ * `warmUp(stage)` (the same work, for what comes before it is measured), an `aim` (which configuration of a peer) and
+ * `systems` (who is measured at all). What else `run` gives is kept with the raw samples.
  */
 import { largeBacklog } from './backlog.mjs';
 import { connectedWorkers } from './connected.mjs';
