@@ -127,9 +127,13 @@ async function measure(workload, system, environment) {
 /** The work of the workload, again and again until it has gone on for this long. */
 async function warmUp(workload, stage) {
   if (workload.warmUp === undefined) return;
-  const until = performance.now() + WARM_UP_MS * Math.min(1, options.scale);
+  const until = performance.now() + warmUpMs();
   do await workload.warmUp(stage);
   while (performance.now() < until);
+}
+
+function warmUpMs() {
+  return WARM_UP_MS * Math.min(1, options.scale);
 }
 
 /** A quick look leaves out the settings that may lose a second. */
@@ -155,7 +159,7 @@ function describe(postgres, startedAt) {
     'PostgreSQL: synchronous_commit=on, shared_buffers=1GB, max_wal_size=8GB. Redis: append-only file, fsync as named.',
     options.cold
       ? 'Cold: each figure is of the first seconds of processes that have just been started.'
-      : `Warm: before it is measured, every process has done the same work for ${WARM_UP_MS / 1000} s or more.`,
+      : `Warm: before a, b, c, d, e, s, f and i are measured, their work is done for ${warmUpMs() / 1000} s or more.`,
     ...systems
       .filter((system) => system.volume !== 1)
       .map((system) => `${system.name} ran with ${system.volume} of the number of jobs`),

@@ -7,7 +7,8 @@ export const drainBacklog = {
   id: 'd',
   async warmUp(stage) {
     await fill(stage, stage.jobs(JOBS));
-    await drain(stage, stage.jobs(JOBS));
+    const { complete } = await drain(stage, stage.jobs(JOBS));
+    if (!complete) throw new Error('the warm-up did not end in time');
   },
   async run(stage) {
     const count = stage.jobs(JOBS);

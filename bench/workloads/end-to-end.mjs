@@ -19,13 +19,14 @@ async function produceAndDrain(stage, method, options) {
   };
 }
 
-/** One such workload; the warm-up is the same once before, with the worker stopped in between. */
+/** One such workload; the warm-up is the same, and the worker stops after it. */
 function endToEndWorkload(id, method, { jobs: base, ...options }) {
   const work = (stage) => produceAndDrain(stage, method, { count: stage.jobs(base), ...options });
   return {
     id,
     async warmUp(stage) {
-      await work(stage);
+      const { complete } = await work(stage);
+      if (!complete) throw new Error('the warm-up did not end in time');
       await stage.worker.call('stop');
     },
     async run(stage) {

@@ -1,7 +1,7 @@
 /** f: from just before the enqueue call to the start of the handler, when there is little to do. */
 import { percentile } from '../lib/statistics.mjs';
 
-const WARM_UP = { count: 5_000, inFlight: 1, maxMs: 10_000 };
+const WARM_UP = { inFlight: 1, maxMs: 10_000 };
 /** After the start of the worker, for its connections and prepared statements. */
 const FIRST_JOBS = 50;
 const JOBS = 600;
@@ -13,8 +13,9 @@ export const startLatency = {
   aim: 'latency',
   async warmUp(stage) {
     await stage.worker.call('start', {});
-    const { added } = await stage.producer.call('addOneByOne', WARM_UP);
-    await stage.worker.call('waitFor', { count: added, maxMs: MAX_MS });
+    const { added } = await stage.producer.call('addOneByOne', { count: stage.jobs(5_000), ...WARM_UP });
+    const { reached } = await stage.worker.call('waitFor', { count: added, maxMs: MAX_MS });
+    if (!reached) throw new Error('the warm-up did not end in time');
     await stage.worker.call('stop');
   },
   async run(stage) {

@@ -10,15 +10,15 @@ import type { Grant } from '@drover/protocol';
 import { byKey } from '../db/by-key.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
+import { jobsOf } from '../lifecycle/jobs-of-session.js';
 import { releaseJobs } from '../lifecycle/release.js';
-import { runningOf } from '../lifecycle/still-running.js';
 import type { Session } from './session.js';
 
 const heldBy = sql('held_by')`
 select j.session_id::text as "sessionId", j.id::text as id, j.fence
 from json_to_recordset($1) as own(id uuid, connection int)
 join drover.session s on ${byKey('s.id', 'own.id')} and s.connection = own.connection and s.server_id = $2
-${runningOf('s.id', 'j')}`;
+${jobsOf('s.id', 'running')}`;
 
 type Held = Grant & { sessionId: string };
 

@@ -3,9 +3,9 @@ import type { Grant, Hello } from '@drover/protocol';
 import { byKey } from '../db/by-key.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
+import { jobsOf } from '../lifecycle/jobs-of-session.js';
 import { loseGrants } from '../lifecycle/lose.js';
 import { releaseJobs } from '../lifecycle/release.js';
-import { runningOf } from '../lifecycle/still-running.js';
 
 const open = sql('session_open')`
 insert into drover.session as s
@@ -51,12 +51,12 @@ with previous as (
 )
 select j.id::text as id, j.fence
 from previous p
-${runningOf('p.id', 'j')}
+${jobsOf('p.id', 'running')}
 where j.hold_if_lost and not j.inherited
 union all
 select j.id::text, j.fence
 from previous p
-${runningOf('p.id', 'j', 'unknown')}
+${jobsOf('p.id', 'unknown')}
 where not j.inherited`;
 
 /**
@@ -70,11 +70,11 @@ with own as (
 )
 select j.id::text as id, j.fence
 from own
-${runningOf('own.id', 'j')}
+${jobsOf('own.id', 'running')}
 union all
 select j.id::text, j.fence
 from own
-${runningOf('own.id', 'j', 'unknown')}
+${jobsOf('own.id', 'unknown')}
 where not j.inherited or j.id = any($2::uuid[])
 union all
 -- says that it is still its own
@@ -103,7 +103,7 @@ with ended as (
 )
 select j.id::text as id, j.fence
 from ended
-${runningOf('ended.id', 'j')}`;
+${jobsOf('ended.id', 'running')}`;
 
 const leave = sql('session_leave')`
 update drover.session

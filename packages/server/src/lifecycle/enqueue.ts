@@ -1,7 +1,7 @@
 /**
  * new → ready, scheduled or running, for a batch: all of it or none. Repeating a batch is harmless: a job
  * that exists, finished or not, is left as it is. The work is done by the SQL function that transactional
- * enqueues use too (migration 0004), or for many plain jobs by COPY (copy-jobs.ts).
+ * enqueues use too (migration 0012), or for many plain jobs by COPY (copy-jobs.ts).
  */
 import type { NewJob } from '@drover/protocol';
 import { nameArray, plainArray, textArray } from '../db/array-text.js';

@@ -36,7 +36,8 @@ set cancel_requested_at = now()
 where id = any(array(
   select id
   from drover.job
-  where expires_at <= now() and state = 'running' and cancel_requested_at is null
+  -- as text: it must not look for it among all that are running
+  where expires_at <= now() and state::text = 'running' and cancel_requested_at is null
   limit $1
   for update skip locked
 ))

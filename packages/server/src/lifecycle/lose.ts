@@ -15,9 +15,10 @@ import { byKey } from '../db/by-key.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import { isSwitchedOff } from '../test-switches.js';
+import { jobsOf } from './jobs-of-session.js';
 import { INSERT_LOST_INTO_HISTORY } from './move-to-history.js';
 import { addToRollup } from './rollup.js';
-import { runningOf, STILL_RUNNING } from './still-running.js';
+import { STILL_RUNNING } from './still-running.js';
 
 /** Attempts of one job that may be lost together with their worker. */
 export const LOST_LIMIT = 3;
@@ -29,6 +30,8 @@ const LOST_ERROR = `json_build_object('name', 'WorkerLostError', 'code', 'lost',
 const WITH_LOST_ATTEMPT = `drover.add_attempt(j.attempts, j.attempt, 'lost', j.started_at, j.session_id, ${LOST_ERROR})`;
 
 const SAME_RUNNING_GRANT = `${byKey('j.id', 'lost.id')} and j.fence = lost.fence and ${STILL_RUNNING}`;
+/** A successor takes a grant over as it is. */
+const OF_SAME_SESSION = `${SAME_RUNNING_GRANT} and j.session_id = lost.session_id`;
 
 /** The three ways a lost job goes, for the grants in `lost` that are still running and fit the condition. */
 const loseJobs = (serverId: '$2' | '$3', condition = SAME_RUNNING_GRANT) => `
@@ -89,8 +92,8 @@ with lost_session as (
 ), lost as (
   select j.id, j.fence, s.id as session_id
   from lost_session s
-  ${runningOf('s.id', 'j')}
-), ${loseJobs('$3', `${SAME_RUNNING_GRANT} and j.session_id = lost.session_id`)}
+  ${jobsOf('s.id', 'running')}
+), ${loseJobs('$3', OF_SAME_SESSION)}
 select (select count(*) from lost_session)::int as sessions, ${COUNTS}`;
 
 const loseOfGrants = sql('lose_grants')`
@@ -113,7 +116,7 @@ with candidate as materialized (
   select j.id, j.fence, j.session_id, s.id is null as is_session_gone,
     s.id is not null and not j.inherited and (j.hold_if_lost or j.started_at > s.ended_at) as is_unstarted
   from drover.job j
-  left join drover.session s on s.id = j.session_id
+  left join drover.session s on ${byKey('s.id', 'j.session_id')}
   where j.state = 'running' and (s.id is null or s.ended_at is not null)
     -- what a resigning worker leaves is just being released
     and coalesce(s.ended_at, j.started_at) < now() - $1::double precision * interval '1 millisecond'
@@ -123,18 +126,19 @@ with candidate as materialized (
   where id = any(array(select session_id from candidate)) and ended_at is not null
   for update
 ), orphan as (
-  select * from candidate c where c.is_session_gone or exists (select from ended e where e.id = c.session_id)
+  -- "is true": so that the ended ones are hashed, and not compared one by one
+  select * from candidate c where c.is_session_gone or (c.session_id in (select id from ended)) is true
 ), lost as (
-  select id, fence from orphan where not is_unstarted
+  select id, fence, session_id from orphan where not is_unstarted
 ), unstarted as (
-  select id, fence from orphan where is_unstarted
+  select id, fence, session_id from orphan where is_unstarted
 ), released as (
   update drover.job j
   set state = 'ready', session_id = null, started_at = null, attempt = attempt - 1
   from unstarted u
-  where ${byKey('j.id', 'u.id')} and j.fence = u.fence and ${STILL_RUNNING}
+  where ${byKey('j.id', 'u.id')} and j.fence = u.fence and ${STILL_RUNNING} and j.session_id = u.session_id
   returning j.id
-), ${loseJobs('$2')}
+), ${loseJobs('$2', OF_SAME_SESSION)}
 select (select count(*) from released)::int as released, ${COUNTS}`;
 
 export type Lost = { returned: number; held: number; failed: string[] };

@@ -50,7 +50,8 @@ const FAILURES = `case when s.pause_after_failures is null then 0 else (
       limit s.pause_after_failures
     ) latest
     join drover.job_history h on ${byKey('h.id', 'latest.job_id')} and h.finished_at >= latest.decided_at
-    where h.state = 'failed'
+    -- as text, or PostgreSQL may think of reading all that failed
+    where h.state::text = 'failed'
   ) end`;
 
 const COLUMNS = `s.id::text as id, s.name, s.version, s.revision::text as revision, s.definition,

@@ -67,7 +67,8 @@ with given as materialized (
   select g.*, s.ctid as row_address
   from given g
   join drover.schedule s on ${byKey('s.id', 'g.id')} and s.revision = g.revision
-  order by s.id
+  -- of the batch: an order by the row's own id would be a reason to walk through the index of all ids
+  order by g.id
   for update of s skip locked
 ), taken as (
   update drover.schedule s

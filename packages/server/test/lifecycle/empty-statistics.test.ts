@@ -1,7 +1,7 @@
 /**
  * PostgreSQL's statistics say "empty" of a queue whenever they were taken after a burst was drained, and a plan that was
- * made by them is kept when the next burst comes. So here every statement that takes a batch is planned for empty tables,
- * then come many rows. Its work must be that of its batch: neither of all rows, nor of each row compared with each item.
+ * made by them is kept when the next burst comes. So here the statements that take a batch are planned for drained tables,
+ * then come many rows. Their work must be that of the batch: neither of all rows, nor of each row compared with each item.
  */
 import { newId, newScheduleSchema } from '@drover/protocol';
 import pg from 'pg';
@@ -11,7 +11,7 @@ import type { Statement } from '../../src/db/statement.js';
 import { createProgressWriter } from '../../src/dispatch/progress.js';
 import { releaseUnknownGrants } from '../../src/dispatch/reconcile.js';
 import { openSession, renewSessions } from '../../src/dispatch/session-store.js';
-import { cancelJobs } from '../../src/lifecycle/cancel.js';
+import { cancelJobs, cancelReturnedJobs } from '../../src/lifecycle/cancel.js';
 import { claimJobs } from '../../src/lifecycle/claim.js';
 import { completeJobs, completeJobsWithChildren } from '../../src/lifecycle/complete.js';
 import { insertJobs } from '../../src/lifecycle/enqueue.js';
@@ -23,7 +23,7 @@ import { releaseJobs } from '../../src/lifecycle/release.js';
 import { snoozeJobs } from '../../src/lifecycle/snooze.js';
 import { stopJobs } from '../../src/lifecycle/stop.js';
 import { armSchedules } from '../../src/schedules/arm.js';
-import { fireDue } from '../../src/schedules/fire-due.js';
+import { fireDue, fireOverdue } from '../../src/schedules/fire-due.js';
 import { putSchedule } from '../../src/schedules/put-schedule.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { SERVER_ID } from '../support/lifecycle.js';
@@ -37,7 +37,6 @@ const OTHERS = 20 * BATCH;
 /** Rows that a statement may look at for each item of its batch, in all tables and CTEs together. */
 const WORK_AN_ITEM = 8;
 
-const TABLES = ['job', 'job_history', 'session', 'schedule', 'occurrence', 'lane', 'rollup', 'pause'];
 const HOST = 'here';
 const owner = newId();
 
@@ -50,11 +49,10 @@ beforeAll(async () => {
   await database.pool.query(
     `insert into drover.lane (queue, type) select 'default', 'type' || n from generate_series(1, 100) n`,
   );
-  for (const table of TABLES) await database.pool.query(`vacuum analyze drover.${table}`);
-  for (const table of ['job', 'session', 'schedule']) {
-    await database.pool.query(`alter table drover.${table} set (autovacuum_enabled = false)`);
-  }
-  await putSchedule(db.bulk, 'first', newScheduleSchema.parse({ every: '1h', job: { type: 'work' } }));
+  const anchor = new Date(Date.now() - 30 * 60_000);
+  await putSchedule(db.bulk, 'first', newScheduleSchema.parse({ every: '1h', anchor, job: { type: 'work' } }));
+  await fill();
+  await takeStatisticsOfDrained();
   for (const [, run] of cases) await run(db.control);
   await fill();
   size = BATCH;
@@ -63,6 +61,22 @@ afterAll(async () => {
   await db.close();
   await database.drop();
 });
+
+/** Pages without rows, which is what tells PostgreSQL that there will be none, whatever the size of the table. */
+async function takeStatisticsOfDrained(): Promise<void> {
+  const { pool } = database;
+  await pool.query(`delete from drover.schedule where name <> 'first'`);
+  await pool.query('delete from drover.job');
+  await pool.query('delete from drover.job_history');
+  await pool.query('delete from drover.session');
+  const { rows } = await pool.query<{ name: string }>(
+    `select oid::regclass::text as name from pg_class where relnamespace = 'drover'::regnamespace and relkind = 'r'`,
+  );
+  for (const { name } of rows) {
+    await pool.query(`alter table ${name} set (autovacuum_enabled = false)`);
+    await pool.query(`vacuum (analyze, truncate false) ${name}`);
+  }
+}
 
 async function fill(): Promise<void> {
   const { pool } = database;
@@ -76,13 +90,14 @@ async function fill(): Promise<void> {
   await pool.query(
     `insert into drover.job_history (id, created_at, run_at, finished_at, fence, attempt, max_attempts, lost_attempts,
        priority, state, queue, type, payload)
-     select drover.new_id(), now(), now(), now(), 1, 1, 10, 0, 0, 'succeeded', 'default', 'other', '{}'
-     from generate_series(1, ${OTHERS}) n`,
+     select drover.new_id(), now(), now(), now(), 1, 1, 10, 0, 0, state, 'default', 'other', '{}'
+     from generate_series(1, ${OTHERS}) n, unnest('{succeeded,failed}'::drover.job_state[]) state`,
   );
   await pool.query(
     `insert into drover.schedule (name, definition, job, handled_until, next_at, due_at)
-     select 'far' || n, s.definition, s.job, now(), now() + interval '1 hour', now() + interval '1 hour'
+     select $1 || n, s.definition, s.job, now(), now() + interval '1 hour', now() + interval '1 hour'
      from drover.schedule s, generate_series(1, ${OTHERS}) n where s.name = 'first'`,
+    [newId()],
   );
 }
 
@@ -113,17 +128,17 @@ function watch(runner: Runner): { runner: Runner; seen: Work[] } {
   const look = async (statement: Statement, values: unknown[] = []) => {
     const parameters = values.length === 0 ? '' : `(${values.map(literal).join(', ')})`;
     await plain('begin');
-    const before = await fetchedRows();
-    const [row] = await plain<{ 'QUERY PLAN': [{ Plan: PlanNode }] }>(
-      `explain (analyze, format json) execute ${statement.name}${parameters}`,
-    );
-    const fetched = (await fetchedRows()) - before;
-    await plain('rollback');
-    seen.push({
-      statement: statement.name,
-      fetched,
-      wasted: wastedIn((row as NonNullable<typeof row>)['QUERY PLAN'][0].Plan),
-    });
+    try {
+      const before = await fetchedRows();
+      const [row] = await plain<{ 'QUERY PLAN': [{ Plan: PlanNode }] }>(
+        `explain (analyze, format json) execute ${statement.name}${parameters}`,
+      );
+      const fetched = (await fetchedRows()) - before;
+      const { Plan: plan } = (row as NonNullable<typeof row>)['QUERY PLAN'][0];
+      seen.push({ statement: statement.name, fetched, wasted: wastedIn(plan) });
+    } finally {
+      await plain('rollback');
+    }
   };
   const fetchedRows = async () => {
     const [sums] = await plain<{ rows: number }>(
@@ -278,9 +293,8 @@ const cases: [string, (watched: Runner) => Promise<unknown>][] = [
   [
     'renew',
     async (runner) => {
-      const beats = (await sessions()).map((id) => ({
-        ...{ id, heard: true, silent_ms: 0, missed_beats: 0, running: 0, draining: false, trouble: undefined },
-      }));
+      const beat = { heard: true, silent_ms: 0, missed_beats: 0, running: 0, draining: false, trouble: undefined };
+      const beats = (await sessions()).map((id) => ({ id, ...beat }));
       expect((await renewSessions(runner, SERVER_ID, beats, 3_600_000)).size).toBe(size);
     },
   ],
@@ -300,14 +314,7 @@ const cases: [string, (watched: Runner) => Promise<unknown>][] = [
     'lose sessions',
     async (runner) => {
       const ids = await sessions();
-      const held = (await jobs('running')).map(({ id }) => id);
-      await database.pool.query(
-        `update drover.job j set session_id = s.id
-         from (select id, row_number() over () as n from unnest($1::uuid[]) id) s,
-           (select id, row_number() over () as n from unnest($2::uuid[]) id) h
-         where j.id = h.id and h.n = s.n`,
-        [ids, held],
-      );
+      await giveTo(ids, await jobs('running'));
       await database.pool.query(
         `update drover.session set expires_at = now() - interval '1 h' where id = any($1::uuid[])`,
         [ids],
@@ -325,26 +332,62 @@ const cases: [string, (watched: Runner) => Promise<unknown>][] = [
     async (runner) => {
       await database.pool.query(`delete from drover.job where state = 'running'`);
       await jobs('running', newId());
-      expect((await loseOrphans(runner, SERVER_ID, -1000, size)).returned).toBe(size);
+      const ended = await sessions();
+      await database.pool.query(
+        `update drover.session set ended_at = now() - interval '1 h', ending = 'dead' where id = any($1::uuid[])`,
+        [ended],
+      );
+      await giveTo(ended, await jobs('running'));
+      expect(await loseOrphans(runner, SERVER_ID, -1000, 2 * size)).toMatchObject({ returned: size, released: size });
+    },
+  ],
+  [
+    'cancel on the way back from a worker',
+    async (runner) => {
+      const ids = (await jobs('ready')).map(({ id }) => id);
+      await database.pool.query(`update drover.job set cancel_requested_at = now() where id = any($1::uuid[])`, [ids]);
+      expect(await cancelReturnedJobs(runner, SERVER_ID, size)).toHaveLength(size);
     },
   ],
   [
     'arm schedules and fire them',
     async (runner) => {
-      await database.pool.query(
-        `insert into drover.schedule (name, definition, job, handled_until)
-         select $1 || n, s.definition, s.job, now() - interval '61 minutes'
-         from drover.schedule s, generate_series(1, ${size}) n where s.name = 'first'`,
-        [newId()],
-      );
+      await schedules();
       expect(await armSchedules(runner, size)).toBe(size);
       expect(await fireDue(runner, size, { index: 0, of: 1 })).toMatchObject({ taken: size, jobs: size });
+    },
+  ],
+  [
+    'fire what another server has left',
+    async (runner) => {
+      await schedules();
+      await armSchedules(db.bulk, size);
+      expect(await fireOverdue(runner, size)).toMatchObject({ taken: size, jobs: size });
     },
   ],
 ];
 
 function newJobs(options: object) {
   return Array.from({ length: size }, () => ({ job: { id: newId(), type: 'work', ...options }, payloadText: '{}' }));
+}
+
+/** One job to each session. */
+async function giveTo(ids: string[], held: { id: string }[]): Promise<void> {
+  await database.pool.query(
+    `update drover.job set session_id = given.session_id
+     from unnest($1::uuid[], $2::uuid[]) as given(session_id, id) where job.id = given.id`,
+    [ids, held.map(({ id }) => id)],
+  );
+}
+
+/** New ones with one occurrence that is due, to be paused when their jobs fail. */
+async function schedules(): Promise<void> {
+  await database.pool.query(
+    `insert into drover.schedule (name, definition, job, handled_until, pause_after_failures)
+     select $1 || n, s.definition, s.job, now() - interval '61 minutes', 3
+     from drover.schedule s, generate_series(1, ${size}) n where s.name = 'first'`,
+    [newId()],
+  );
 }
 
 /** New ones. */
