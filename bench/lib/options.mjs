@@ -3,7 +3,7 @@ import { parseArgs } from 'node:util';
 const USAGE = `npm run bench -- [options]
 
   --only drover,graphile     systems: drover, graphile, pgboss, bullmq-pg, bullmq, bee-queue (or bullmq@always …)
-  --workloads a,b,c          workloads: a b c d e s f g h i idle history
+  --workloads a,b,c          workloads: a b c d e s f g h i idle workers history
   --repeats 3                repetitions; tables give the median and (min–max)
   --scale 1                  factor to the number of jobs
   --cold                     measure processes that have just been started, without the warm-up

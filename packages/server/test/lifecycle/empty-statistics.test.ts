@@ -4,10 +4,8 @@
  * then come many rows. Their work must be that of the batch: neither of all rows, nor of each row compared with each item.
  */
 import { newId, newScheduleSchema } from '@drover/protocol';
-import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { connectDatabase, type Database, type Runner } from '../../src/db/database.js';
-import type { Statement } from '../../src/db/statement.js';
 import { createProgressWriter } from '../../src/dispatch/progress.js';
 import { releaseUnknownGrants } from '../../src/dispatch/reconcile.js';
 import { openSession, renewSessions } from '../../src/dispatch/session-store.js';
@@ -28,6 +26,7 @@ import { putSchedule } from '../../src/schedules/put-schedule.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { SERVER_ID } from '../support/lifecycle.js';
 import { sessionOf } from '../support/session.js';
+import { type Work, watch } from '../support/statement-work.js';
 
 const BATCH = 500;
 /** Of the batches: 1 while the plans are made. */
@@ -115,70 +114,7 @@ async function jobs(state: 'ready' | 'running' | 'scheduled', session: string = 
   return rows;
 }
 
-/** Rows read from tables, and rows that were looked at for nothing. */
-type Work = { statement: string; fetched: number; wasted: number };
-
 const isTooMuch = ({ fetched, wasted }: Work) => Math.max(fetched, wasted) > WORK_AN_ITEM * size;
-
-/** Runs what it is given, and before that, in a transaction that is rolled back, sees what its kept plan takes. */
-function watch(runner: Runner): { runner: Runner; seen: Work[] } {
-  const seen: Work[] = [];
-  const plain = <Row extends object>(text: string, values: unknown[] = []) =>
-    runner.run<Row>({ name: '', text }, values);
-  const look = async (statement: Statement, values: unknown[] = []) => {
-    const parameters = values.length === 0 ? '' : `(${values.map(literal).join(', ')})`;
-    await plain('begin');
-    try {
-      const before = await fetchedRows();
-      const [row] = await plain<{ 'QUERY PLAN': [{ Plan: PlanNode }] }>(
-        `explain (analyze, format json) execute ${statement.name}${parameters}`,
-      );
-      const fetched = (await fetchedRows()) - before;
-      const { Plan: plan } = (row as NonNullable<typeof row>)['QUERY PLAN'][0];
-      seen.push({ statement: statement.name, fetched, wasted: wastedIn(plan) });
-    } finally {
-      await plain('rollback');
-    }
-  };
-  const fetchedRows = async () => {
-    const [sums] = await plain<{ rows: number }>(
-      `select sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))::int as rows
-       from pg_stat_xact_user_tables where schemaname = 'drover'`,
-    );
-    return sums?.rows ?? 0;
-  };
-  return {
-    seen,
-    runner: {
-      async run(statement, values) {
-        await look(statement, values);
-        return runner.run(statement, values);
-      },
-      async runRaw(statement, values) {
-        await look(statement, values);
-        return runner.runRaw(statement, values);
-      },
-      copyIn: (text, data) => runner.copyIn(text, data),
-    },
-  };
-}
-
-type PlanNode = {
-  'Actual Loops': number;
-  'Rows Removed by Filter'?: number;
-  'Rows Removed by Join Filter'?: number;
-  Plans?: PlanNode[];
-};
-
-function wastedIn(node: PlanNode): number {
-  const removed = (node['Rows Removed by Filter'] ?? 0) + (node['Rows Removed by Join Filter'] ?? 0);
-  return (node.Plans ?? []).reduce((sum, child) => sum + wastedIn(child), removed * node['Actual Loops']);
-}
-
-function literal(value: unknown): string {
-  if (value === null || value === undefined) return 'null';
-  return pg.escapeLiteral(Array.isArray(value) ? `{${value.join(',')}}` : String(value));
-}
 
 const error = { name: 'Error', message: 'no' };
 const hello = { name: 'w', host: HOST, pid: 1, sdk: 'test', types: ['work'], slots: 1, connection: 1 };
