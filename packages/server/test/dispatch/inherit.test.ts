@@ -224,4 +224,22 @@ describe('a job that was granted to a session which had just ended', () => {
     expect(await mended).toMatchObject({ released: 0, returned: 0 });
     expect(await bench.row(job.id)).toMatchObject({ state: 'running', session_id: sessionId });
   });
+
+  test.each(['hold', 'rerun'] as const)('is left to a successor that is taking it over (%s)', async (onLost) => {
+    const job = onLost === 'hold' ? await heldBy(await ended(), onLost) : await grantedBefore(onLost);
+    const successor = newId();
+    await open({ sessionId: successor });
+    const takingOver = await bench.pool.connect();
+    await takingOver.query('begin');
+    await takingOver.query('update drover.job set session_id = $2, inherited = true where id = $1', [
+      job.id,
+      successor,
+    ]);
+    const mended = mend();
+    await bench.untilSomeoneWaits();
+    await takingOver.query('commit');
+    takingOver.release();
+    expect(await mended).toMatchObject({ released: 0, returned: 0 });
+    expect(await bench.row(job.id)).toMatchObject({ state: 'running', session_id: successor });
+  });
 });
