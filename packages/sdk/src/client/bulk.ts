@@ -7,7 +7,7 @@
  */
 import { type Enqueued, LIMITS } from '@drover/protocol';
 import type { AnyJobDefinition } from '../define-job.js';
-import { type EnqueueOptions, encodeJob, type JobReference } from '../encode-job.js';
+import { type EnqueueOptions, encodeJob, type JobReference, jobText } from '../encode-job.js';
 import { JobHandle } from './job-handle.js';
 import { RequestBody } from './request-body.js';
 
@@ -47,34 +47,26 @@ export async function enqueueInBulk(items: readonly JobToAdd[], send: SendBatch)
   return handles;
 }
 
-/** The jobs are written straight into the body: kept as texts until it is sent, they made half of this the collector's work. */
+/** The jobs are written into the body as they come: kept as texts until it is sent, they made half of this the collector's work. */
 async function encodeChunk(items: readonly JobToAdd[], from: number): Promise<Chunk> {
   const ids: string[] = [];
   const definitions: AnyJobDefinition[] = [];
-  const body = new RequestBody('{"jobs":[');
+  const body = new RequestBody('{"jobs":[\n');
   let areIdsOurs = true;
   let index = from;
   for (; index < items.length && ids.length < LIMITS.batchJobs; index++) {
     const { job: reference, payload, options } = items[index] as JobToAdd;
     const encoded = encodeJob(reference, payload, options);
     const job = encoded instanceof Promise ? await encoded : encoded;
-    const end = body.length;
-    body.add(ids.length === 0 ? '{' : ',{');
-    body.add(job.head);
-    if (job.payload !== undefined) {
-      body.add(',"payload":');
-      body.add(job.payload);
-    }
-    body.add('}');
-    if (ids.length > 0 && body.length > MAX_BODY_BYTES) {
-      body.cutTo(end);
-      break;
-    }
+    // a line for each, which lets the server pass payloads on unread
+    const text = ids.length === 0 ? jobText(job) : `,\n${jobText(job)}`;
+    if (ids.length > 0 && !body.hasRoomFor(text, MAX_BODY_BYTES)) break;
+    body.add(text);
     ids.push(job.id);
     definitions.push(job.definition);
     if (options?.id !== undefined) areIdsOurs = false;
   }
-  body.add(areIdsOurs ? '],"answer":"existing"}' : ']}');
+  body.add(areIdsOurs ? '\n],"answer":"existing"}' : '\n]}');
   return { ids, definitions, body: body.toBuffer(), areIdsOurs, next: index };
 }
 

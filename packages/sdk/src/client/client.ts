@@ -217,7 +217,7 @@ export class Client {
 
   async #sendJobs(jobs: readonly string[]): Promise<readonly Enqueued[]> {
     if (jobs.length === 1) return [(await this.#post('enqueueJob', jobs[0] as string)) as Enqueued];
-    return this.#sendBatch(`{"jobs":[${jobs.join(',')}]}`);
+    return this.#sendBatch(`{"jobs":[\n${jobs.join(',\n')}\n]}`);
   }
 
   async #sendBatch(body: RequestText): Promise<readonly Enqueued[]> {

@@ -21,7 +21,7 @@ import type { ServerConfig } from '../config/server-config.js';
 import type { Stream } from '../upgrades.js';
 import { errorHeaders, logError, toDroverError } from './answer-error.js';
 import { createAdmission, type Principal } from './auth.js';
-import { bodyReader, readJsonText } from './read-body.js';
+import { type BodyReader, bodyReader } from './read-body.js';
 import type { Call, RouteHandlers } from './route-handler.js';
 
 export type CallStream = Stream & {
@@ -45,7 +45,7 @@ const TOO_MANY = `more than ${LIMITS.callsUnderWay} calls wait for their answers
 
 const ROLES = [...new Set(CALLED_ROUTES.flatMap((name) => ROUTES[name].roles))];
 const READ_BODY = Object.fromEntries(CALLED_ROUTES.map((name) => [name, bodyReader(name)])) as {
-  [Name in CalledRoute]: ReturnType<typeof bodyReader>;
+  [Name in CalledRoute]: BodyReader;
 };
 
 export function createCallStream({ handlers, config, logger }: CallStreamDeps): CallStream {
@@ -81,7 +81,7 @@ export function createCallStream({ handlers, config, logger }: CallStreamDeps): 
       const call = {
         params: undefined,
         query: undefined,
-        body: READ_BODY[route](readJsonText(body)),
+        body: READ_BODY[route](body),
         by: principal.name,
         gone: () => new AbortController().signal,
         setStatus(other: number) {

@@ -19,7 +19,7 @@ import { errorHeaders, logError, toDroverError } from './answer-error.js';
 import { createAuthenticator, requireKnown, requireRole } from './auth.js';
 import { answerBrokenRequest, answerExpectation } from './broken-request.js';
 import { createBrowserGuard } from './browser-guard.js';
-import { bodyReader, parseWith, readJson } from './read-body.js';
+import { bodyReader, parseWith, readText } from './read-body.js';
 import type { Call, RouteHandlers } from './route-handler.js';
 import { methodsAt } from './route-paths.js';
 
@@ -82,7 +82,7 @@ export function createHttpServer(deps: HttpServerDeps): HttpServer {
   app.server.on('checkExpectation', answerExpectation);
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, async (_request: FastifyRequest, body: Buffer) =>
-    readJson(body),
+    readText(body),
   );
 
   app.addHook('onRequest', async (request, reply) => {
@@ -129,7 +129,7 @@ export function createHttpServer(deps: HttpServerDeps): HttpServer {
         const call = {
           params: route.params && parseWith(route.params, request.params),
           query: querySchema && parseWith(querySchema, request.query),
-          body: readBody(request.body),
+          body: readBody((request.body as string | undefined) ?? ''),
           get by() {
             return nameOf(request);
           },

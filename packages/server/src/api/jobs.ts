@@ -1,12 +1,24 @@
 /** The routes under /jobs. */
-import { DroverError, isFinished, type JobState, LIMITS, type NewJob, newId, statesBefore } from '@drover/protocol';
+import {
+  DroverError,
+  isFinished,
+  type JobState,
+  LIMITS,
+  type NewJob,
+  newId,
+  type RouteAnswer,
+  statesBefore,
+} from '@drover/protocol';
 import type { ServerConfig } from '../config/server-config.js';
 import type { Runner } from '../db/database.js';
 import type { Engine } from '../engine.js';
 import { checkNewJobs } from '../lifecycle/check-new-jobs.js';
 import type { JobToInsert } from '../lifecycle/enqueue.js';
+import { UnreadableJson } from '../lifecycle/unread-json.js';
 import { findJob, findJobWithAttempts, findOutcome } from '../queries/find-job.js';
 import { listJobs } from '../queries/list-jobs.js';
+import type { Batch } from './batch-lines.js';
+import { readAgain } from './read-body.js';
 import type { RouteHandlers } from './route-handler.js';
 
 type JobsDeps = { engine: Engine; db: Runner; config: Pick<ServerConfig, 'payloadLimitBytes'> };
@@ -19,6 +31,16 @@ type JobRoutes = Pick<
 export function jobHandlers({ engine, db, config }: JobsDeps): JobRoutes {
   const limits = () => ({ payloadLimitBytes: config.payloadLimitBytes, nowMs: Date.now() });
 
+  async function enqueueBatch(batch: Batch): Promise<RouteAnswer<'enqueueJobs'>> {
+    checkNewJobs(batch.jobs, limits(), true);
+    const jobs = batch.jobs.map(withId);
+    const existed = await engine.enqueue(jobs);
+    if (batch.answer === 'existing') {
+      return { items: [...existed].map((place) => ({ id: (jobs[place] as JobToInsert).id, created: false })) };
+    }
+    return { items: jobs.map(({ id }, place) => ({ id, created: !existed.has(place) })) };
+  }
+
   return {
     async enqueueJob({ body }) {
       checkNewJobs([body], limits(), false);
@@ -27,15 +49,11 @@ export function jobHandlers({ engine, db, config }: JobsDeps): JobRoutes {
       return { id: job.id, created: existed.size === 0 };
     },
 
-    async enqueueJobs({ body }) {
-      checkNewJobs(body.jobs, limits(), true);
-      const jobs = body.jobs.map(withId);
-      const existed = await engine.enqueue(jobs);
-      if (body.answer === 'existing') {
-        return { items: [...existed].map((place) => ({ id: (jobs[place] as JobToInsert).id, created: false })) };
-      }
-      return { items: jobs.map(({ id }, place) => ({ id, created: !existed.has(place) })) };
-    },
+    enqueueJobs: ({ body }) =>
+      enqueueBatch(body).catch((error: unknown) => {
+        if (!(error instanceof UnreadableJson)) throw error;
+        return enqueueBatch(readAgain(body));
+      }),
 
     listJobs: ({ query }) => listJobs(db, query),
 

@@ -7,15 +7,16 @@
 import { isUtf8 } from 'node:buffer';
 import { DroverError, invalidInput, LIMITS, ROUTES, type RouteName } from '@drover/protocol';
 import type { z } from 'zod';
+import { type Batch, readBatchLines } from './batch-lines.js';
 import { parseNewJob, parseNewJobs } from './parse-new-job.js';
 
-/** Undefined for no body at all: some clients send the content type with it nevertheless. */
-export function readJson(body: Buffer): unknown {
+export function readText(body: Buffer): string {
   if (!isUtf8(body)) throw new DroverError('invalid_json', 'the body is not valid JSON: it is not UTF-8');
-  return readJsonText(body.toString('utf8'));
+  return body.toString('utf8');
 }
 
-export function readJsonText(text: string): unknown {
+/** Undefined for no body at all: some clients send the content type with it nevertheless. */
+function readJson(text: string): unknown {
   if (text === '') return undefined;
   try {
     return JSON.parse(text);
@@ -50,13 +51,36 @@ const QUICK_READERS: Partial<Record<RouteName, QuickReader>> = {
   },
 };
 
+/** Gives what a body's text means to the route; throws DroverError. */
+export type BodyReader = (text: string) => unknown;
+
 /** The reader of a route's body. A route that takes none refuses one, rather than ignore it. */
-export function bodyReader(name: RouteName): (body: unknown) => unknown {
+export function bodyReader(name: RouteName): BodyReader {
   const route = ROUTES[name];
-  if (!('body' in route)) return refuseBody;
+  if (!('body' in route)) return (text) => refuseBody(readJson(text));
   const quickly = QUICK_READERS[name];
-  if (!quickly) return (body) => parseWith(route.body, body);
-  return (body) => quickly(body) ?? parseWith(route.body, body);
+  const read: BodyReader = (text) => {
+    const body = readJson(text);
+    return quickly?.(body) ?? parseWith(route.body, body);
+  };
+  return name === 'enqueueJobs' ? unreadFirst(read as (text: string) => Batch) : read;
+}
+
+/** Batches that can be read again in full, should a payload that was passed on unread not be JSON. */
+const inFull = new WeakMap<Batch, () => Batch>();
+
+function unreadFirst(read: (text: string) => Batch): BodyReader {
+  return (text) => {
+    const batch = readBatchLines(text);
+    if (batch === undefined) return read(text);
+    inFull.set(batch, () => read(text));
+    return batch;
+  };
+}
+
+/** A batch with its payloads read; throws DroverError if its text is not right. */
+export function readAgain(batch: Batch): Batch {
+  return inFull.get(batch)?.() ?? batch;
 }
 
 function refuseBody(body: unknown): undefined {

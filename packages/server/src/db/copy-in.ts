@@ -46,7 +46,7 @@ export function copyIn(client: pg.ClientBase, text: string, data: Buffer): Promi
   });
 }
 
-/** A JSON text in a row of COPY's text format. As JSON.stringify writes it, only a backslash would break that. */
+/** A JSON text in a row of COPY's text format. As JSON.stringify writes it, or UnreadJson holds it, only a backslash would break that. */
 export function copyJson(text: string): string {
   return text.includes('\\') ? text.replaceAll('\\', '\\\\') : text;
 }

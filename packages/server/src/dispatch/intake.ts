@@ -13,6 +13,7 @@ import { failpoint } from '../failpoint.js';
 import { createGatherer } from '../gather.js';
 import { assignmentText } from '../lifecycle/assignment-text.js';
 import { insertJobs, type JobToInsert, type RowToInsert } from '../lifecycle/enqueue.js';
+import { UnreadJson } from '../lifecycle/unread-json.js';
 import type { Metrics } from '../metrics.js';
 import type { Dispatcher } from './dispatcher.js';
 import type { Session } from './session.js';
@@ -94,7 +95,7 @@ export function createIntake(deps: IntakeDeps): Intake {
     return jobs.map((job) => {
       const session = reservePlace(job, full);
       // the text is written once and used by the insert and by the assignment
-      return { job, payloadText: JSON.stringify(job.payload ?? null), sessionId: session?.id, session };
+      return { job, payloadText: payloadText(job.payload), sessionId: session?.id, session };
     });
   }
 
@@ -184,6 +185,10 @@ export function createIntake(deps: IntakeDeps): Intake {
       await gatherer.idle();
     },
   };
+}
+
+function payloadText(payload: unknown): string {
+  return payload instanceof UnreadJson ? payload.text : JSON.stringify(payload ?? null);
 }
 
 /** Twice the same id in one statement would be two grants of one job. */

@@ -4,6 +4,7 @@
  */
 import { DroverError, type NewJob } from '@drover/protocol';
 import { afterIdsOf, ID_AHEAD_LIMIT_MS, isVersion7 } from '../id-time.js';
+import { UnreadJson } from './unread-json.js';
 
 /**
  * How deep a payload may be nested. Node's JSON.stringify gives up somewhere above 3,000 levels and
@@ -13,10 +14,14 @@ export const MAX_PAYLOAD_DEPTH = 1000;
 /** The most bytes that JSON takes for a character (\u0000), and for a number, true, false or null. */
 const BYTES_A_CHARACTER = 6;
 const BYTES_A_NUMBER = 25;
+/** The most bytes that UTF-8 takes for a character of a string. */
+const UTF8_BYTES_A_CHARACTER = 3;
+/** A level takes two characters at least. */
+const CHARACTERS_A_LEVEL = 2;
 
 export type NewJobLimits = { payloadLimitBytes: number; nowMs: number };
 
-/** Throws what is wrong with the first job that breaks a rule. */
+/** Throws what is wrong with the first job that breaks a rule; UnreadableJson if that cannot be told. */
 export function checkNewJobs(jobs: readonly NewJob[], limits: NewJobLimits, inBatch: boolean): void {
   const latestId = afterIdsOf(limits.nowMs + ID_AHEAD_LIMIT_MS);
   for (let index = 0; index < jobs.length; index++) {
@@ -34,6 +39,12 @@ export function checkNewJobs(jobs: readonly NewJob[], limits: NewJobLimits, inBa
 
 /** At most so many bytes of JSON, found without writing it; infinity if it is nested deeper than `levels`. */
 export function bytesAtMost(value: unknown, levels: number): number {
+  if (value instanceof UnreadJson) {
+    const { text } = value;
+    return text.length > CHARACTERS_A_LEVEL * levels
+      ? bytesAtMost(value.toJSON(), levels)
+      : UTF8_BYTES_A_CHARACTER * text.length;
+  }
   if (typeof value === 'string') return 2 + BYTES_A_CHARACTER * value.length;
   if (typeof value !== 'object' || value === null) return BYTES_A_NUMBER;
   if (levels === 0) return Number.POSITIVE_INFINITY;

@@ -11,6 +11,7 @@ import { sql } from '../db/statement.js';
 import { afterIdsOf } from '../id-time.js';
 import { copyJobs, isWorthCopying } from './copy-jobs.js';
 import { type IdRange, idRangeOf } from './id-range.js';
+import { UnreadableJson, UnreadJson } from './unread-json.js';
 
 /** A job on its way into the database. */
 export type JobToInsert = NewJob & { id: string; parentId?: string };
@@ -18,13 +19,16 @@ export type JobToInsert = NewJob & { id: string; parentId?: string };
 /** Ids younger than this are taken for new. If one is not, that is noticed, and only costs a second try. */
 const NEW_WITHIN_MS = 10_000;
 const UNIQUE_VIOLATION = '23505';
+const INVALID_TEXT = '22P02';
 
 const insert = sql('insert_jobs')`select drover.insert_jobs($1, $2, $3, $4, $5, $6, $7, $8)::text[] as duplicates`;
 
 /** A job with its payload as text; `sessionId` gives it to that worker at once. */
 export type RowToInsert = { job: JobToInsert; payloadText: string; sessionId?: string | undefined };
 
-/** Inserts jobs and gives the ids that existed already. `isRepeated`: they may have been inserted by an earlier try. */
+/**
+ * Inserts jobs and gives the ids that existed already. Throws UnreadableJson if a payload that nobody has read is no JSON.
+ * `isRepeated`: they may have been inserted by an earlier try. */
 export async function insertJobs(
   db: Runner,
   rows: readonly RowToInsert[],
@@ -39,12 +43,18 @@ export async function insertJobs(
     await copyJobs(db, rows, range);
     return NONE;
   } catch (error) {
-    if ((error as DatabaseError).sqlState !== UNIQUE_VIOLATION) throw error;
+    const { sqlState } = error as DatabaseError;
+    if (sqlState === INVALID_TEXT && rows.some(isUnread)) throw new UnreadableJson({ cause: error });
+    if (sqlState !== UNIQUE_VIOLATION) throw error;
     return insertColumns(db, rows, range, false);
   }
 }
 
 const NONE: ReadonlySet<string> = new Set();
+
+function isUnread({ job }: RowToInsert): boolean {
+  return job.payload instanceof UnreadJson;
+}
 
 async function insertColumns(
   db: Runner,
@@ -52,6 +62,8 @@ async function insertColumns(
   range: IdRange | undefined,
   areNew: boolean,
 ): Promise<ReadonlySet<string>> {
+  // they become one text: of "1,2" and "3" it would be three
+  for (const { job } of rows) if (job.payload instanceof UnreadJson) job.payload.toJSON();
   const columns = [
     plainArray(rows.map(({ job }) => job.id)),
     nameArray(rows.map(({ job }) => job.type)),
