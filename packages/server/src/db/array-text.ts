@@ -29,3 +29,8 @@ export function textArray(texts: readonly (string | undefined)[]): string {
 function quoted(text: string): string {
   return `"${text.replace(/["\\]/g, '\\$&')}"`;
 }
+
+/** The elements of an array that PostgreSQL wrote, if they need no quotes and none is null: ids, numbers. */
+export function readPlainArray(text: string): string[] {
+  return text === '{}' ? [] : text.slice(1, -1).split(',');
+}

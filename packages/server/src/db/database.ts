@@ -18,12 +18,13 @@ import { DatabaseError, type DatabaseErrorKind, isPassing, toDatabaseError } fro
 import { destroySocket } from './destroy-socket.js';
 import { splitHosts } from './split-hosts.js';
 import type { Statement } from './statement.js';
+import { queryTexts, type TextRow, type TextValue } from './text-query.js';
 
 export type Runner = {
   /** Runs one statement as a transaction of its own and gives its rows. */
   run<Row extends object>(statement: Statement, values?: unknown[]): Promise<Row[]>;
-  /** The same with each row as an array of texts: for the hot path, where building objects counts. */
-  runRaw(statement: Statement, values?: unknown[]): Promise<(string | null)[][]>;
+  /** The same with texts for values and rows of texts: for the hot path, where everything counts. */
+  runTexts(statement: Statement, values: readonly TextValue[]): Promise<TextRow[]>;
   /** Runs a text that begins with a COPY from this data, as one transaction; see copy-in. */
   copyIn(text: string, data: Buffer): Promise<void>;
 };
@@ -72,9 +73,6 @@ const HOT_PATH_SETTINGS = `${SESSION_SETTINGS}; set enable_seqscan = off; set en
  * sorted all of a day with some 20,000 jobs instead.
  */
 const READ_SETTINGS = `${SESSION_SETTINGS}; set random_page_cost = 1.1; set statement_timeout = ${READ_TIMEOUT_MS}`;
-
-/** Texts instead of parsed values: the hot path passes JSON on without reading it. */
-const TEXT_ONLY = { getTypeParser: () => (value: string) => value };
 
 /**
  * Where in PostgreSQL the warning comes from that a commit is answered without having reached its standby. Its
@@ -165,11 +163,7 @@ function createRunner(
       const { rows } = await execute((client) => client.query(query));
       return rows as Row[];
     },
-    async runRaw(statement, values = []) {
-      const query = { name: statement.name, text: statement.text, values, rowMode: 'array' as const, types: TEXT_ONLY };
-      const { rows } = await execute((client) => client.query(query));
-      return rows as (string | null)[][];
-    },
+    runTexts: (statement, values) => execute((client) => queryTexts(client, statement, values)),
     copyIn: (text, data) => execute((client) => copyIn(client, text, data)),
     moveTo(url) {
       const left = pool;
@@ -190,13 +184,32 @@ function createPool(options: DatabaseOptions, settings: string, url: string): pg
     application_name: 'drover',
   });
   pool.on('connect', (client) => {
-    // also while it is in use: the pool listens only to idle ones, and an error that nobody hears ends the process
-    client.on('error', (error) => options.onError?.(error));
+    const trouble: Trouble = {};
+    troubles.set(client, trouble);
+    client.on('notice', ({ message, routine }) => {
+      if (routine === NOT_REPLICATED) trouble.failure = new DatabaseError('unknown', message ?? NOT_REPLICATED);
+    });
+    // Also while it is in use: the pool listens only to idle ones, and an error that nobody hears ends the process. In one
+    // packet with an answer may come that the server shuts down: then nobody waits for an answer any more.
+    client.on('error', (error) => {
+      trouble.broken = error;
+      options.onError?.(error);
+    });
     client.query(settings).catch((error: Error) => options.onError?.(error));
   });
   pool.on('error', (error) => options.onError?.(error));
   return pool;
 }
+
+/** What a connection says beside the answer to the statement under way. */
+type Trouble = {
+  /** The statement has not done what its answer says. */
+  failure?: Error | undefined;
+  /** The connection is of no more use. */
+  broken?: Error | undefined;
+};
+
+const troubles = new WeakMap<pg.ClientBase, Trouble>();
 
 async function executeOn<Answer>(
   pool: pg.Pool,
@@ -206,33 +219,22 @@ async function executeOn<Answer>(
   const client = await pool.connect().catch((error: Error) => {
     throw toDatabaseError(error, 'not sent');
   });
-  let failure: Error | undefined;
+  const trouble = troubles.get(client) as Trouble;
+  trouble.failure = undefined;
   const deadline = setTimeout(() => {
-    failure = new DatabaseError('unknown', `no answer within ${deadlineMs} ms`);
+    trouble.failure = new DatabaseError('unknown', `no answer within ${deadlineMs} ms`);
     destroySocket(client);
   }, deadlineMs);
-  const onNotice = ({ message, routine }: { message?: string | undefined; routine?: string | undefined }) => {
-    if (routine === NOT_REPLICATED) failure = new DatabaseError('unknown', message ?? NOT_REPLICATED);
-  };
-  // In one packet with the answer may come that the server shuts down: then nobody waits for an answer any more,
-  // and an error that nobody hears would end the process.
-  let broken: Error | undefined;
-  const onError = (error: Error) => {
-    broken = error;
-  };
-  client.on('notice', onNotice);
-  client.on('error', onError);
   try {
     const result = await send(client);
-    if (failure) throw failure;
+    if (trouble.failure) throw trouble.failure;
     return result;
   } catch (error) {
-    failure ??= toDatabaseError(error as Error, 'sent');
-    throw failure;
+    trouble.failure ??= toDatabaseError(error as Error, 'sent');
+    throw trouble.failure;
   } finally {
     clearTimeout(deadline);
-    client.off('notice', onNotice);
-    client.off('error', onError);
+    const { failure, broken } = trouble;
     client.release(failure instanceof DatabaseError && failure.kind !== 'refused' ? failure : broken);
   }
 }

@@ -113,7 +113,7 @@ returning j.id, j.fence, j.session_id, j.attempt, j.max_attempts, j.type, j.queu
   end`;
 
 export async function claimJobs(db: Runner, groups: readonly SlotGroup[]): Promise<ClaimedJob[]> {
-  const rows = await db.runRaw(claim, [JSON.stringify(groups.map(toParameter))]);
+  const rows = await db.runTexts(claim, [JSON.stringify(groups.map(toParameter))]);
   return rows.map((row) => {
     const [id, fence, sessionId, attempt, maxAttempts, type, queue, payload, rest] = row as ClaimedRow;
     const assignment = assignmentText({ id, fence, type, queue, attempt, maxAttempts, payload, rest });

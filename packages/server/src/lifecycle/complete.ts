@@ -3,7 +3,7 @@
  * longer the job's changes nothing and its id is not returned. Children that the handler enqueued become
  * real in the same statement, or not at all.
  */
-import { plainArray, textArray } from '../db/array-text.js';
+import { plainArray, readPlainArray, textArray } from '../db/array-text.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import { INSERT_FINISHED_INTO_HISTORY } from './move-to-history.js';
@@ -42,7 +42,7 @@ with outcome as (
 ), counted as (${addToRollup('finished', '$2')}
 )
 -- the usual answer, "all of them", is one null instead of a thousand ids
-select case when count(*) <> $3::int then coalesce(array_agg(id::text), '{}') end as ids from finished`;
+select case when count(*) <> $3::int then coalesce(array_agg(id), '{}') end from finished`;
 
 const completeWithChildren = sql('complete_with_children')`
 with outcome as (
@@ -62,16 +62,16 @@ select coalesce(array_agg(id::text), '{}') as ids, (select count(*) from added) 
 
 /** Gives the ids that were completed, or null for all of them. */
 export async function completeJobs(db: Runner, serverId: string, items: Completion[]): Promise<string[] | null> {
-  const [answer] = await db.run<{ ids: string[] | null }>(complete, [
+  const [[ids] = []] = await db.runTexts(complete, [
     plainArray(items.map(({ id }) => id)),
     serverId,
-    items.length,
+    String(items.length),
     plainArray(items.map(({ fence }) => fence)),
     plainArray(items.map(({ runMs }) => runMs)),
     // most have none, and an absent array is one of nulls
     items.some(({ result }) => result !== undefined) ? textArray(items.map(({ result }) => result)) : null,
   ]);
-  return answer?.ids ?? null;
+  return ids ? readPlainArray(ids) : null;
 }
 
 /** Gives the ids that were completed. */

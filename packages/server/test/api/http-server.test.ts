@@ -21,7 +21,7 @@ beforeEach(async () => {
   logged = [];
   const runner: Runner = {
     run: (statement, values) => run(statement, values),
-    runRaw: async () => [],
+    runTexts: async () => [],
     copyIn: async () => {},
   };
   const db: Database = { control: runner, bulk: runner, reads: runner, url: () => '', close: async () => {} };

@@ -36,9 +36,9 @@ async function openStage(claim: (stage: Stage, run: () => Promise<never[]>) => P
   await openSession(bench.db.control, SERVER_ID, hello, 60_000);
   const db: Runner = {
     ...bench.db.control,
-    runRaw: (statement, values) => {
+    runTexts: (statement, values) => {
       stage.events.push('claim');
-      return claim(stage, () => bench.db.control.runRaw(statement, values) as Promise<never[]>);
+      return claim(stage, () => bench.db.control.runTexts(statement, values) as Promise<never[]>);
     },
   };
   const logger = pino({ level: 'silent' });

@@ -15,7 +15,7 @@ test.each(Array.from({ length: STEPS }, (_, step) => step))('%i steps after the 
   const db = {
     run: async () => [],
     // a database with nothing to claim, which answers at once
-    runRaw: async () => {
+    runTexts: async () => {
       isClaimed = true;
       return [];
     },

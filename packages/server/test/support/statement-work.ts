@@ -40,9 +40,9 @@ export function watch(runner: Runner): { runner: Runner; seen: Work[] } {
         await look(statement, values);
         return runner.run(statement, values);
       },
-      async runRaw(statement, values) {
-        await look(statement, values);
-        return runner.runRaw(statement, values);
+      async runTexts(statement, values) {
+        await look(statement, [...values]);
+        return runner.runTexts(statement, values);
       },
       copyIn: (text, data) => runner.copyIn(text, data),
     },
