@@ -1,16 +1,18 @@
 /**
  * new → ready, scheduled or running, for a batch: all of it or none. Repeating a batch is harmless: a job
  * that exists, finished or not, is left as it is. The work is done by the SQL function that transactional
- * enqueues use too (migration 0012), or for many plain jobs by COPY (copy-jobs.ts).
+ * enqueues use too (migration 0012), or where jobs are plain and surely new: for one of them by a statement of its own
+ * (insert-one.ts), for many by COPY (copy-jobs.ts).
  */
 import type { NewJob } from '@drover/protocol';
-import { nameArray, plainArray, textArray } from '../db/array-text.js';
+import { nameArray, plainArray, readPlainArray, textArray } from '../db/array-text.js';
 import type { Runner } from '../db/database.js';
 import type { DatabaseError } from '../db/database-error.js';
 import { sql } from '../db/statement.js';
-import { afterIdsOf } from '../id-time.js';
+import { msOfId } from '../id-time.js';
 import { copyJobs, isWorthCopying } from './copy-jobs.js';
 import { type IdRange, idRangeOf } from './id-range.js';
+import { insertOne } from './insert-one.js';
 import { UnreadableJson, UnreadJson } from './unread-json.js';
 
 /** A job on its way into the database. */
@@ -21,26 +23,28 @@ const NEW_WITHIN_MS = 10_000;
 const UNIQUE_VIOLATION = '23505';
 const INVALID_TEXT = '22P02';
 
-const insert = sql('insert_jobs')`select drover.insert_jobs($1, $2, $3, $4, $5, $6, $7, $8)::text[] as duplicates`;
+const insert = sql('insert_jobs')`select drover.insert_jobs($1, $2, $3, $4, $5, $6, $7, $8)`;
 
 /** A job with its payload as text; `sessionId` gives it to that worker at once. */
 export type RowToInsert = { job: JobToInsert; payloadText: string; sessionId?: string | undefined };
 
 /**
  * Inserts jobs and gives the ids that existed already. Throws UnreadableJson if a payload that nobody has read is no JSON.
- * `isRepeated`: they may have been inserted by an earlier try. */
+ * `isRepeated`: they may have been inserted by an earlier try.
+ */
 export async function insertJobs(
   db: Runner,
   rows: readonly RowToInsert[],
   { isRepeated = false } = {},
 ): Promise<ReadonlySet<string>> {
   const range = idRangeOf(rows.map(({ job }) => job.id));
-  const areNew = !isRepeated && range !== undefined && range.oldest > afterIdsOf(Date.now() - NEW_WITHIN_MS);
+  const areNew = !isRepeated && range !== undefined && msOfId(range.oldest) > Date.now() - NEW_WITHIN_MS;
   if (!areNew) return insertColumns(db, rows, range, false);
   try {
-    const isCopied = isWorthCopying(rows.length, range) && !rows.some(({ job }) => hasOptions(job));
-    if (!isCopied) return await insertColumns(db, rows, range, true);
-    await copyJobs(db, rows, range);
+    if (rows.some(({ job }) => hasOptions(job))) return await insertColumns(db, rows, range, true);
+    if (rows.length === 1) await insertOne(db, rows[0] as RowToInsert, range);
+    else if (isWorthCopying(rows.length, range)) await copyJobs(db, rows, range);
+    else return await insertColumns(db, rows, range, true);
     return NONE;
   } catch (error) {
     const { sqlState } = error as DatabaseError;
@@ -75,10 +79,10 @@ async function insertColumns(
     rows.some(({ job }) => hasOptions(job)) ? textArray(rows.map(({ job }) => optionsText(job))) : null,
     // without a range, all of the history counts
     range?.historyFrom ?? '-infinity',
-    areNew,
+    String(areNew),
   ];
-  const [answer] = await db.run<{ duplicates: string[] | null }>(insert, columns);
-  return answer?.duplicates ? new Set(answer.duplicates) : NONE;
+  const [[duplicates] = []] = await db.runTexts(insert, columns);
+  return duplicates ? new Set(readPlainArray(duplicates)) : NONE;
 }
 
 /** What a job without options has, which on the hot path is most of them. */

@@ -1,4 +1,4 @@
-/** Adding many jobs at once, by COPY: it must mean the same as adding them one by one. */
+/** Adding jobs by COPY, or one alone: it must mean the same as adding them by the function. */
 import { newId } from '@drover/protocol';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Runner } from '../../src/db/database.js';
@@ -6,6 +6,7 @@ import { completeJobs } from '../../src/lifecycle/complete.js';
 import { copyJobs, isWorthCopying } from '../../src/lifecycle/copy-jobs.js';
 import { insertJobs, type JobToInsert, type RowToInsert } from '../../src/lifecycle/enqueue.js';
 import { type IdRange, idRangeOf } from '../../src/lifecycle/id-range.js';
+import { insertOne } from '../../src/lifecycle/insert-one.js';
 import { createLifecycleBench, type LifecycleBench, SERVER_ID } from '../support/lifecycle.js';
 
 const MANY = 50;
@@ -41,13 +42,27 @@ async function shapeOf(id: string): Promise<Record<string, unknown>> {
 test.each([
   ['waits', undefined],
   ['is given to a worker', newId()],
-])('a copied job that %s is the same as an inserted one', async (_, sessionId) => {
-  const [inserted, copied] = [newId(), newId()].map((id) => [{ id, type: 'work', queue: 'mail', payload: { a: [1] } }]);
-  await insertJobs(bench.db.bulk, rowsOf(inserted as JobToInsert[], sessionId));
-  await copy(rowsOf(copied as JobToInsert[], sessionId));
-  const shape = await shapeOf(copied?.[0]?.id as string);
-  expect(shape).toEqual(await shapeOf(inserted?.[0]?.id as string));
+])('a job that %s is the same, copied, added alone or by the function', async (_, sessionId) => {
+  const rowOf = (id: string) => rowsOf([{ id, type: 'work', queue: 'mail', payload: { a: [1] } }], sessionId);
+  const [copied, alone, byFunction] = [newId(), newId(), newId()];
+  await copy(rowOf(copied));
+  await insertOne(bench.db.bulk, rowOf(alone)[0] as RowToInsert, rangeOf(rowOf(alone)));
+  await insertJobs(bench.db.bulk, rowOf(byFunction), { isRepeated: true });
+  const shape = await shapeOf(copied);
+  expect(await shapeOf(alone)).toEqual(shape);
+  expect(await shapeOf(byFunction)).toEqual(shape);
   expect(shape).toMatchObject({ state: sessionId ? 'running' : 'ready', queue: 'mail', max_attempts: 10 });
+});
+
+test('a job that exists, or has finished, is not added alone', async () => {
+  const [row] = rowsOf(makeJobs('alone', 1)) as [RowToInsert];
+  const add = () => insertOne(bench.db.bulk, row, rangeOf([row]));
+  await add();
+  await expect(add()).rejects.toMatchObject({ sqlState: '23505' });
+  const [{ fence } = { fence: 0 }] = await bench.claim(1, { types: ['alone'] });
+  await completeJobs(bench.db.control, SERVER_ID, [{ id: row.job.id, fence, runMs: 1, result: undefined }]);
+  await expect(add()).rejects.toMatchObject({ sqlState: '23505', message: expect.stringContaining('finished before') });
+  expect((await bench.row(row.job.id)).state).toBe('succeeded');
 });
 
 test('of one batch some are given to workers and others wait', async () => {

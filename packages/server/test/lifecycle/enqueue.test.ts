@@ -105,9 +105,9 @@ test('two servers that add the same job at once make one', async () => {
   expect((await bench.row(id)).state).toBe('ready');
 });
 
-test('the history is searched from a day before the oldest id, and wholly for ids without a time', () => {
+test('the history is searched from a day before the hour of the oldest id, and wholly for ids without a time', () => {
   const id = '01890000-0000-7000-8000-000000000000';
-  const made = 0x018900000000;
-  expect(idRangeOf([newId(), id])?.historyFrom).toBe(new Date(made - 86_400_000).toISOString());
+  expect(new Date(0x018900000000).toISOString()).toBe('2023-06-28T03:15:47.328Z');
+  expect(idRangeOf([newId(), id])?.historyFrom).toBe('2023-06-27T03:00:00.000Z');
   expect(idRangeOf([id, crypto.randomUUID()])).toBeUndefined();
 });
