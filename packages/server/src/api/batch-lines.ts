@@ -43,7 +43,7 @@ export function readBatchLines(text: string): Batch | undefined {
   const jobs = readLines(text, START.length, end);
   if (jobs === undefined || jobs.length === 0) return undefined;
   // jobs are alike: if this payload is not alone in its place, the others are not either
-  if (!isJson((jobs[0] as NewJob).payload as UnreadJson)) return undefined;
+  if (!((jobs[0] as NewJob).payload as UnreadJson).isJson()) return undefined;
   copyIds(jobs);
   return hasAnswer ? { jobs, answer: 'existing' } : { jobs };
 }
@@ -86,15 +86,6 @@ function isUuidAt(text: string, from: number): boolean {
     if (isHyphen ? code !== HYPHEN : !isDigit) return false;
   }
   return true;
-}
-
-function isJson(payload: UnreadJson): boolean {
-  try {
-    payload.toJSON();
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 /** Ids live as long as their jobs run, and as parts of the text they would keep all of it in memory. */

@@ -66,7 +66,7 @@ const KEEP_ALIVE =
  * made: a scan chosen for an empty table would be kept for a full one, so the hot path may only use
  * indexes. Behind a pooler in transaction mode these are hints that may not arrive; set them for the role.
  */
-const SESSION_SETTINGS = `set idle_in_transaction_session_timeout = '30s'; set jit = off; set timezone = 'UTC'; ${KEEP_ALIVE}`;
+const SESSION_SETTINGS = `set default_transaction_isolation = 'read committed'; set idle_in_transaction_session_timeout = '30s'; set jit = off; set timezone = 'UTC'; ${KEEP_ALIVE}`;
 const HOT_PATH_SETTINGS = `${SESSION_SETTINGS}; set enable_seqscan = off; set enable_hashjoin = off; set enable_mergejoin = off; set max_parallel_workers_per_gather = 0; set plan_cache_mode = force_generic_plan`;
 /**
  * Lists are pages of an index. With the price that PostgreSQL puts on reading one by default, that of a spinning disk, it

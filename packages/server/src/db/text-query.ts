@@ -8,6 +8,8 @@ import type { Statement } from './statement.js';
 export type TextRow = (string | null)[];
 export type TextValue = string | null | undefined;
 
+type Done = (error: Error | undefined, rows: TextRow[]) => void;
+
 /** What `pg` gives a query to speak with, as far as it is used here; its types leave these out. */
 type Wire = {
   stream: { cork(): void; uncork(): void };
@@ -24,8 +26,9 @@ type Wire = {
 class TextQuery implements pg.Submittable {
   readonly name: string;
   readonly text: string;
+  /** pg puts its own in front of it where it has to. */
+  callback: Done;
   readonly #values: readonly TextValue[];
-  readonly #done: (error: Error | undefined, rows: TextRow[]) => void;
   readonly #rows: TextRow[] = [];
 
   constructor(
@@ -36,21 +39,28 @@ class TextQuery implements pg.Submittable {
     this.name = statement.name;
     this.text = statement.text;
     this.#values = values;
-    this.#done = done;
+    this.callback = done;
   }
 
-  submit(connection: pg.Connection): void {
+  /** pg hands an error that is given back to handleError; one that is thrown may end the process. */
+  submit(connection: pg.Connection): Error | undefined {
     const { name, text } = this;
     const wire = connection as unknown as Wire;
     wire.stream.cork();
     try {
-      if (wire.parsedStatements[name] === undefined && wire.submittedNamedStatements[name] === undefined) {
+      const known = wire.parsedStatements[name] ?? wire.submittedNamedStatements[name];
+      if (known === undefined) {
         wire.parse({ name, text });
         wire.submittedNamedStatements[name] = text;
+      } else if (known !== text) {
+        return new Error(`there are two statements with the name ${name}`);
       }
       wire.bind({ statement: name, values: this.#values });
       wire.execute({});
       wire.sync();
+      return undefined;
+    } catch (error) {
+      return error as Error;
     } finally {
       wire.stream.uncork();
     }
@@ -63,12 +73,12 @@ class TextQuery implements pg.Submittable {
   handleCommandComplete(): void {}
 
   handleReadyForQuery(): void {
-    this.#done(undefined, this.#rows);
+    this.callback(undefined, this.#rows);
   }
 
   /** After it nothing else is called. */
   handleError(error: Error): void {
-    this.#done(error, this.#rows);
+    this.callback(error, this.#rows);
   }
 }
 

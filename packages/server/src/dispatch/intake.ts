@@ -13,7 +13,7 @@ import { failpoint } from '../failpoint.js';
 import { createGatherer } from '../gather.js';
 import { assignmentText } from '../lifecycle/assignment-text.js';
 import { insertJobs, type JobToInsert, type RowToInsert } from '../lifecycle/enqueue.js';
-import { UnreadJson } from '../lifecycle/unread-json.js';
+import { UnreadableJson, UnreadJson } from '../lifecycle/unread-json.js';
 import type { Metrics } from '../metrics.js';
 import type { Dispatcher } from './dispatcher.js';
 import type { Session } from './session.js';
@@ -73,6 +73,7 @@ export function createIntake(deps: IntakeDeps): Intake {
     } catch (error) {
       giveUpPlaces(prepared, error);
       // one request that the database refuses must not take the others with it
+      if (requests.length > 1 && error instanceof UnreadableJson) return withoutUnreadable(requests, error);
       if (requests.length > 1 && !isPassing(error)) return oneByOne(requests);
       throw asDroverError(error);
     }
@@ -80,6 +81,16 @@ export function createIntake(deps: IntakeDeps): Intake {
     deliver(prepared, duplicates);
     if (duplicates.size === 0 && unique.length === jobs.length) return requests.map(() => NONE);
     return existedIn(requests, duplicates);
+  }
+
+  /** Here it can be told which requests are at fault, so the others stay together. */
+  async function withoutUnreadable(requests: JobToInsert[][], error: UnreadableJson): Promise<Answer[]> {
+    const good = requests.filter((jobs) =>
+      jobs.every(({ payload }) => !(payload instanceof UnreadJson) || payload.isJson()),
+    );
+    if (good.length === requests.length) return oneByOne(requests);
+    const answers = good.length > 0 ? await insertRequests(good) : [];
+    return requests.map((jobs) => answers[good.indexOf(jobs)] ?? error);
   }
 
   async function oneByOne(requests: JobToInsert[][]): Promise<Answer[]> {

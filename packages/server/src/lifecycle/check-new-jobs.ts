@@ -21,13 +21,20 @@ const CHARACTERS_A_LEVEL = 2;
 
 export type NewJobLimits = { payloadLimitBytes: number; nowMs: number };
 
-/** Throws what is wrong with the first job that breaks a rule; UnreadableJson if that cannot be told. */
+/**
+ * Throws what is wrong with the first job that breaks a rule; UnreadableJson if that cannot be told. A payload that was passed on
+ * unread stays so only if its text as such keeps to the rules: what is checked must be what is stored and sent.
+ */
 export function checkNewJobs(jobs: readonly NewJob[], limits: NewJobLimits, inBatch: boolean): void {
   const latestId = afterIdsOf(limits.nowMs + ID_AHEAD_LIMIT_MS);
   for (let index = 0; index < jobs.length; index++) {
     const job = jobs[index] as NewJob;
     if (job.id !== undefined && job.id > latestId && isVersion7(job.id)) {
       throw idAhead(job.id, fieldOf('id', index, inBatch));
+    }
+    if (job.payload instanceof UnreadJson) {
+      if (isSurelyFine(job.payload.text, limits)) continue;
+      job.payload = job.payload.toJSON();
     }
     const bytes = bytesAtMost(job.payload, MAX_PAYLOAD_DEPTH);
     if (bytes <= limits.payloadLimitBytes) continue;
@@ -39,12 +46,6 @@ export function checkNewJobs(jobs: readonly NewJob[], limits: NewJobLimits, inBa
 
 /** At most so many bytes of JSON, found without writing it; infinity if it is nested deeper than `levels`. */
 export function bytesAtMost(value: unknown, levels: number): number {
-  if (value instanceof UnreadJson) {
-    const { text } = value;
-    return text.length > CHARACTERS_A_LEVEL * levels
-      ? bytesAtMost(value.toJSON(), levels)
-      : UTF8_BYTES_A_CHARACTER * text.length;
-  }
   if (typeof value === 'string') return 2 + BYTES_A_CHARACTER * value.length;
   if (typeof value !== 'object' || value === null) return BYTES_A_NUMBER;
   if (levels === 0) return Number.POSITIVE_INFINITY;
@@ -57,6 +58,11 @@ export function bytesAtMost(value: unknown, levels: number): number {
     }
   }
   return bytes;
+}
+
+function isSurelyFine(text: string, { payloadLimitBytes }: NewJobLimits): boolean {
+  const { length } = text;
+  return length <= CHARACTERS_A_LEVEL * MAX_PAYLOAD_DEPTH && UTF8_BYTES_A_CHARACTER * length <= payloadLimitBytes;
 }
 
 function checkSize(payload: unknown, limit: number, field: string): void {

@@ -11,6 +11,15 @@ export class UnreadJson {
     this.text = text;
   }
 
+  isJson(): boolean {
+    try {
+      JSON.parse(this.text);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
   /** The value; also what JSON.stringify takes for it. Throws UnreadableJson. */
   toJSON(): unknown {
     try {

@@ -1,4 +1,5 @@
 /** A batch whose payloads are passed on unread: it must mean what reading all of it would. */
+import { readFile } from 'node:fs/promises';
 import { newId, newJobSchema } from '@drover/protocol';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -130,6 +131,12 @@ describe('reading', () => {
     expect(readBatchLines(text)).toBeUndefined();
   });
 
+  test('what the documentation shows is read in lines', async () => {
+    const api = await readFile(new URL('../../../../docs/reference/api.md', import.meta.url), 'utf8');
+    const [, shown] = /```text\n(\{"jobs":\[\n.*?)\n```/s.exec(api) ?? [];
+    expect(readBatchLines(shown as string)?.jobs).toHaveLength(2);
+  });
+
   test('more jobs than a batch may have are left to reading them in full, which says so', () => {
     const many = Array.from({ length: 10_001 }, () => line({ id: newId(), head: { type: 'a' }, payload: '1' }));
     expect(readBatchLines(bodyOf(many))).toBeUndefined();
@@ -225,8 +232,18 @@ describe('a server', () => {
     expect((await post(bodyOf([...good(2), jobLine('['.repeat(1000) + ']'.repeat(1000))]))).status).toBe(201);
   });
 
-  test('counts the bytes of a payload without the spaces in it', async () => {
-    expect((await post(bodyOf([...good(2), jobLine(`[1,${' '.repeat(20_000)}2]`)]))).status).toBe(201);
+  test.each([
+    ['spaces', `[1,${' '.repeat(20_000)}2]`, '[1,2]'],
+    ['a key that comes twice', `{"a":"${'x'.repeat(20_000)}","a":1}`, '{"a":1}'],
+    ['escapes', `"${'\\u0061'.repeat(1500)}"`, `"${'a'.repeat(1500)}"`],
+    ['depth that does not count', `{"a":${'['.repeat(1500)}${']'.repeat(1500)},"a":1}`, '{"a":1}'],
+  ])('stores what it has checked: not a long payload with %s', async (_, payload, kept) => {
+    const id = newId();
+    expect((await post(bodyOf([...good(2), jobLine(payload, id)]))).status).toBe(201);
+    const { rows } = await api.database.pool.query('select payload::text as payload from drover.job where id = $1', [
+      id,
+    ]);
+    expect(rows).toEqual([{ payload: kept }]);
   });
 
   test('relies on PostgreSQL to take nothing for JSON that is none', async () => {
