@@ -1,6 +1,6 @@
 /**
  * The body of a request while it is written: bytes, in a buffer that grows. Texts are gathered for a while before they are
- * written, because a write costs as much as copying a kilobyte.
+ * written, because each write has a price of its own.
  */
 const FIRST_BYTES = 64 * 1024;
 /** Characters. */

@@ -73,9 +73,11 @@ function readLines(text: string, start: number, end: number): NewJob[] | undefin
   return jobs;
 }
 
-const [ZERO, NINE, LOWER_A, LOWER_F, HYPHEN] = [...'09af-'].map((character) => character.charCodeAt(0)) as [
-  ...[number, number, number, number, number],
-];
+const ZERO = '0'.charCodeAt(0);
+const NINE = '9'.charCodeAt(0);
+const LOWER_A = 'a'.charCodeAt(0);
+const LOWER_F = 'f'.charCodeAt(0);
+const HYPHEN = '-'.charCodeAt(0);
 
 /** In lower case, as ids are kept. */
 function isUuidAt(text: string, from: number): boolean {

@@ -1,6 +1,6 @@
 /**
  * new → ready or running, for one job that is surely new and brings no options, as most that come alone do: it costs PostgreSQL
- * a fifth less than the function of enqueue.ts. It means the same, but for a job that exists, finished or not: then nothing is
+ * an eighth less than the function of enqueue.ts. It means the same, but for a job that exists, finished or not: then nothing is
  * added, and the error is a unique violation.
  *
  * The history is looked at after the insert, in a statement of its own within the function, which has a later snapshot: see
