@@ -40,10 +40,14 @@ class CopyIn extends pg.Query {
   handleCopyInResponse(): void {}
 }
 
-export function copyIn(client: pg.ClientBase, text: string, data: Buffer): Promise<void> {
-  return new Promise((resolve, reject) => {
-    client.query(new CopyIn(text, data, (error) => (error ? reject(error) : resolve())));
-  });
+export function copyIn(
+  client: pg.ClientBase,
+  text: string,
+  data: Buffer,
+  done: (error: Error | undefined) => void,
+): void {
+  // pg says null where there is no error
+  client.query(new CopyIn(text, data, (error) => done(error ?? undefined)));
 }
 
 /** A JSON text in a row of COPY's text format. As JSON.stringify writes it, or UnreadJson holds it, only a backslash would break that. */

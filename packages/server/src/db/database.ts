@@ -11,11 +11,11 @@
  * With several hosts in the connection string, the pools belong to the one that was chosen (choose-host); a
  * failure makes us choose again, and a change of host throws the old connections away.
  */
-import pg from 'pg';
+import type pg from 'pg';
 import { bestOf, type Candidate, findWritable } from './choose-host.js';
+import { type Connection, type Connections, createConnections } from './connections.js';
 import { copyIn } from './copy-in.js';
 import { DatabaseError, type DatabaseErrorKind, isPassing, toDatabaseError } from './database-error.js';
-import { destroySocket } from './destroy-socket.js';
 import { splitHosts } from './split-hosts.js';
 import type { Statement } from './statement.js';
 import { queryTexts, type TextRow, type TextValue } from './text-query.js';
@@ -50,9 +50,10 @@ export type DatabaseOptions = {
   onMove?: (url: string) => void;
 };
 
-const CONNECT_TIMEOUT_MS = 5000;
 const DEFAULT_DEADLINE_MS = 30_000;
 const READ_TIMEOUT_MS = 15_000;
+/** A read is ended by PostgreSQL itself; this is for one that does not answer at all. */
+const READ_DEADLINE_MS = 20_000;
 
 /**
  * A backend that waits for the rest of what a lost server was sending it has a snapshot, which holds up vacuum, and would
@@ -89,7 +90,7 @@ export function connectDatabase(options: DatabaseOptions): Database {
   const runners = [
     createRunner(options, HOT_PATH_SETTINGS, deadlineMs, ready, failed),
     createRunner(options, HOT_PATH_SETTINGS, deadlineMs, ready, failed),
-    createRunner(options, READ_SETTINGS, READ_TIMEOUT_MS + CONNECT_TIMEOUT_MS, ready, failed),
+    createRunner(options, READ_SETTINGS, READ_DEADLINE_MS, ready, failed),
   ] as const;
   const [control, bulk, reads] = runners;
 
@@ -134,6 +135,9 @@ export function connectDatabase(options: DatabaseOptions): Database {
   };
 }
 
+/** Sends a statement and calls `done` once, with the error or the answer. */
+type Send<Answer> = (client: pg.ClientBase, done: (error: Error | undefined, answer?: Answer) => void) => void;
+
 type OwnedRunner = Runner & { moveTo(url: string): void; end(): Promise<void> };
 
 function createRunner(
@@ -143,98 +147,78 @@ function createRunner(
   ready: () => Promise<void> | undefined,
   failed: (error: unknown) => void,
 ): OwnedRunner {
-  let pool = createPool(options, settings, splitHosts(options.url)[0] as string);
+  let connections = connectTo(splitHosts(options.url)[0] as string);
 
-  async function execute<Answer>(send: (client: pg.ClientBase) => Promise<Answer>): Promise<Answer> {
-    try {
-      const choosing = ready();
-      if (choosing) await choosing;
-      return await executeOn(pool, send, deadlineMs);
-    } catch (error) {
-      if (error instanceof DatabaseError) options.onFailure?.(error.kind);
-      failed(error);
-      throw error;
-    }
+  function connectTo(url: string): Connections {
+    return createConnections({
+      ...{ url, settings, deadlineMs, max: options.poolSize },
+      onOpen: noticeUnreplicated,
+      onError: (error) => options.onError?.(error),
+    });
+  }
+
+  /** Without a promise in between where a connection is free, as it mostly is. */
+  function execute<Answer>(send: Send<Answer>): Promise<Answer> {
+    const choosing = ready();
+    if (choosing === undefined) return executeOn(connections, send);
+    return choosing.then(() => executeOn(connections, send), notSent);
+  }
+
+  function executeOn<Answer>(from: Connections, send: Send<Answer>): Promise<Answer> {
+    const taken = from.take();
+    if (!(taken instanceof Promise)) return sendOn(from, taken, send);
+    return taken.then((connection) => sendOn(from, connection, send), notSent);
+  }
+
+  function notSent(error: Error): never {
+    throw told(toDatabaseError(error, 'not sent'));
+  }
+
+  function sendOn<Answer>(from: Connections, connection: Connection, send: Send<Answer>): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      const done = (error: Error | undefined, answer?: Answer) => {
+        const failure = connection.failure ?? (error ? toDatabaseError(error, 'sent') : undefined);
+        // a statement that was refused leaves the connection as it was
+        if (failure !== undefined && failure.kind !== 'refused') connection.broken ??= failure;
+        from.giveBack(connection);
+        if (failure === undefined) resolve(answer as Answer);
+        else reject(told(failure));
+      };
+      try {
+        send(connection.client, done);
+      } catch (error) {
+        done(error as Error);
+      }
+    });
+  }
+
+  function told(error: DatabaseError): DatabaseError {
+    options.onFailure?.(error.kind);
+    failed(error);
+    return error;
   }
 
   return {
-    async run<Row extends object>(statement: Statement, values: unknown[] = []) {
+    run<Row extends object>(statement: Statement, values: unknown[] = []) {
       const query = { name: statement.name, text: statement.text, values };
-      const { rows } = await execute((client) => client.query(query));
-      return rows as Row[];
+      return execute<Row[]>((client, done) => {
+        client.query(query).then(({ rows }) => done(undefined, rows as Row[]), done);
+      });
     },
-    runTexts: (statement, values) => execute((client) => queryTexts(client, statement, values)),
-    copyIn: (text, data) => execute((client) => copyIn(client, text, data)),
+    runTexts: (statement, values) => execute((client, done) => queryTexts(client, statement, values, done)),
+    copyIn: (text, data) => execute((client, done) => copyIn(client, text, data, done)),
     moveTo(url) {
-      const left = pool;
-      pool = createPool(options, settings, url);
+      const left = connections;
+      connections = connectTo(url);
       left.end().catch((error: Error) => options.onError?.(error));
     },
-    end: () => pool.end(),
+    end: () => connections.end(),
   };
 }
 
-function createPool(options: DatabaseOptions, settings: string, url: string): pg.Pool {
-  const pool = new pg.Pool({
-    connectionString: url,
-    max: options.poolSize,
-    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-    idleTimeoutMillis: 60_000,
-    keepAlive: true,
-    application_name: 'drover',
+/** A commit that is answered without having reached its standby has not done what its answer says. */
+function noticeUnreplicated(connection: Connection): void {
+  connection.client.on('notice', ({ message, routine }) => {
+    if (routine === NOT_REPLICATED) connection.failure = new DatabaseError('unknown', message ?? NOT_REPLICATED);
   });
-  pool.on('connect', (client) => {
-    const trouble: Trouble = {};
-    troubles.set(client, trouble);
-    client.on('notice', ({ message, routine }) => {
-      if (routine === NOT_REPLICATED) trouble.failure = new DatabaseError('unknown', message ?? NOT_REPLICATED);
-    });
-    // Also while it is in use: the pool listens only to idle ones, and an error that nobody hears ends the process. In one
-    // packet with an answer may come that the server shuts down: then nobody waits for an answer any more.
-    client.on('error', (error) => {
-      trouble.broken = error;
-      options.onError?.(error);
-    });
-    client.query(settings).catch((error: Error) => options.onError?.(error));
-  });
-  pool.on('error', (error) => options.onError?.(error));
-  return pool;
-}
-
-/** What a connection says beside the answer to the statement under way. */
-type Trouble = {
-  /** The statement has not done what its answer says. */
-  failure?: Error | undefined;
-  /** The connection is of no more use. */
-  broken?: Error | undefined;
-};
-
-const troubles = new WeakMap<pg.ClientBase, Trouble>();
-
-async function executeOn<Answer>(
-  pool: pg.Pool,
-  send: (client: pg.ClientBase) => Promise<Answer>,
-  deadlineMs: number,
-): Promise<Answer> {
-  const client = await pool.connect().catch((error: Error) => {
-    throw toDatabaseError(error, 'not sent');
-  });
-  const trouble = troubles.get(client) as Trouble;
-  trouble.failure = undefined;
-  const deadline = setTimeout(() => {
-    trouble.failure = new DatabaseError('unknown', `no answer within ${deadlineMs} ms`);
-    destroySocket(client);
-  }, deadlineMs);
-  try {
-    const result = await send(client);
-    if (trouble.failure) throw trouble.failure;
-    return result;
-  } catch (error) {
-    trouble.failure ??= toDatabaseError(error as Error, 'sent');
-    throw trouble.failure;
-  } finally {
-    clearTimeout(deadline);
-    const { failure, broken } = trouble;
-    client.release(failure instanceof DatabaseError && failure.kind !== 'refused' ? failure : broken);
-  }
 }
