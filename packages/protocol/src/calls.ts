@@ -23,8 +23,10 @@ export type CalledRoute = (typeof CALLED_ROUTES)[number];
 export type CallFrame = { number: number; route: CalledRoute; body: string };
 export type AnswerFrame = { number: number; status: number; retryAfterS: number | undefined; body: string };
 
-const CALL_LINE = /^(\d{1,15}) ([A-Z]+ \/\S*)$/;
-const ANSWER_LINE = /^(\d{1,15}) (\d{3})(?: (\d{1,9}))?$/;
+/** What a number can hold exactly. */
+const MAX_DIGITS = 15;
+const STATUS_DIGITS = 3;
+const ZERO = '0'.charCodeAt(0);
 
 const ROUTE_OF_TARGET = new Map<string, CalledRoute>(CALLED_ROUTES.map((name) => [targetOf(name), name]));
 
@@ -34,10 +36,12 @@ export function callText(number: number, route: CalledRoute, body: string): stri
 
 /** Undefined for anything that is no call of one of these routes. */
 export function parseCall(text: string): CallFrame | undefined {
-  const { line, body } = takeLine(text);
-  const [, number, target] = CALL_LINE.exec(line) ?? [];
-  const route = target === undefined ? undefined : ROUTE_OF_TARGET.get(target);
-  return route && { number: Number(number), route, body };
+  const numberEnd = text.indexOf(' ');
+  const lineEnd = endOfLine(text);
+  const number = numberIn(text, 0, numberEnd);
+  const route = ROUTE_OF_TARGET.get(text.slice(numberEnd + 1, lineEnd));
+  if (number === undefined || route === undefined) return undefined;
+  return { number, route, body: text.slice(lineEnd + 1) };
 }
 
 export function answerText({ number, status, retryAfterS, body }: AnswerFrame): string {
@@ -45,18 +49,35 @@ export function answerText({ number, status, retryAfterS, body }: AnswerFrame): 
 }
 
 export function parseAnswer(text: string): AnswerFrame | undefined {
-  const { line, body } = takeLine(text);
-  const [, number, status, retryAfter] = ANSWER_LINE.exec(line) ?? [];
-  if (number === undefined) return undefined;
-  const retryAfterS = retryAfter === undefined ? undefined : Number(retryAfter);
-  return { number: Number(number), status: Number(status), retryAfterS, body };
+  const numberEnd = text.indexOf(' ');
+  const lineEnd = endOfLine(text);
+  const number = numberIn(text, 0, numberEnd);
+  const statusEnd = numberEnd + 1 + STATUS_DIGITS;
+  const status = numberIn(text, numberEnd + 1, statusEnd);
+  if (number === undefined || status === undefined || statusEnd > lineEnd) return undefined;
+  const body = text.slice(lineEnd + 1);
+  if (statusEnd === lineEnd) return { number, status, retryAfterS: undefined, body };
+  const retryAfterS = text[statusEnd] === ' ' ? numberIn(text, statusEnd + 1, lineEnd) : undefined;
+  return retryAfterS === undefined ? undefined : { number, status, retryAfterS, body };
 }
 
 function targetOf(route: CalledRoute): string {
   return `${ROUTES[route].method} ${ROUTES[route].path}`;
 }
 
-function takeLine(text: string): { line: string; body: string } {
+function endOfLine(text: string): number {
   const end = text.indexOf('\n');
-  return end < 0 ? { line: text, body: '' } : { line: text.slice(0, end), body: text.slice(end + 1) };
+  return end < 0 ? text.length : end;
+}
+
+/** The digits from `start` to `end` as a number; by hand, because this is done for every job that is added alone. */
+function numberIn(text: string, start: number, end: number): number | undefined {
+  if (end <= start || end - start > MAX_DIGITS || end > text.length) return undefined;
+  let number = 0;
+  for (let place = start; place < end; place++) {
+    const digit = text.charCodeAt(place) - ZERO;
+    if (digit < 0 || digit > 9) return undefined;
+    number = number * 10 + digit;
+  }
+  return number;
 }

@@ -15,8 +15,11 @@ export type Gatherer<Item, Result> = {
 };
 
 export type GathererOptions<Item, Result> = {
-  /** Gives one result an item, in order. If it throws, every item of the batch fails with that. */
-  flush(items: Item[]): Promise<Result[]>;
+  /**
+   * Gives one result an item, in order; an error is the failure of that item. If it rejects, every item of the batch fails
+   * with that.
+   */
+  flush(items: Item[]): Promise<(Result | Error)[]>;
   weigh(item: Item): number;
   maxWeight: number;
   concurrency: number;
@@ -31,31 +34,50 @@ type Waiting<Item, Result> = {
 
 export function createGatherer<Item, Result>(options: GathererOptions<Item, Result>): Gatherer<Item, Result> {
   let waiting: Waiting<Item, Result>[] = [];
+  let waitingWeight = 0;
   let underWay = 0;
   let pending = 0;
   let idleWaiters: (() => void)[] = [];
 
   function takeBatch(): Waiting<Item, Result>[] {
-    let weight = 0;
-    const end = waiting.findIndex((entry, index) => {
-      weight += entry.weight;
-      return index > 0 && weight > options.maxWeight;
-    });
-    const batch = end < 0 ? waiting : waiting.slice(0, end);
-    waiting = end < 0 ? [] : waiting.slice(end);
-    return batch;
+    const batch = waiting;
+    if (waitingWeight <= options.maxWeight) {
+      waiting = [];
+      waitingWeight = 0;
+      return batch;
+    }
+    let weight = (batch[0] as Waiting<Item, Result>).weight;
+    let end = 1;
+    for (; end < batch.length; end++) {
+      const next = (batch[end] as Waiting<Item, Result>).weight;
+      if (weight + next > options.maxWeight) break;
+      weight += next;
+    }
+    waiting = batch.slice(end);
+    waitingWeight -= weight;
+    return batch.slice(0, end);
   }
 
-  async function run(batch: Waiting<Item, Result>[]): Promise<void> {
-    try {
-      const results = await options.flush(batch.map((entry) => entry.item));
-      batch.forEach((entry, index) => {
-        entry.resolve(results[index] as Result);
-      });
-    } catch (error) {
-      for (const entry of batch) entry.reject(error);
-    }
-    for (const entry of batch) pending -= entry.weight;
+  function run(batch: Waiting<Item, Result>[]): void {
+    options.flush(batch.map((entry) => entry.item)).then(
+      (results) => {
+        for (let index = 0; index < batch.length; index++) {
+          const { resolve, reject } = batch[index] as Waiting<Item, Result>;
+          const result = results[index] as Result | Error;
+          if (result instanceof Error) reject(result);
+          else resolve(result);
+        }
+        finish(batch);
+      },
+      (error: unknown) => {
+        for (const { reject } of batch) reject(error);
+        finish(batch);
+      },
+    );
+  }
+
+  function finish(batch: Waiting<Item, Result>[]): void {
+    for (const { weight } of batch) pending -= weight;
     underWay -= 1;
     start();
   }
@@ -63,7 +85,7 @@ export function createGatherer<Item, Result>(options: GathererOptions<Item, Resu
   function start(): void {
     while (waiting.length > 0 && underWay < options.concurrency) {
       underWay += 1;
-      void run(takeBatch());
+      run(takeBatch());
     }
     if (pending === 0 && underWay === 0) {
       for (const resolve of idleWaiters) resolve();
@@ -77,6 +99,7 @@ export function createGatherer<Item, Result>(options: GathererOptions<Item, Resu
       pending += weight;
       return new Promise((resolve, reject) => {
         waiting.push({ item, weight, resolve, reject });
+        waitingWeight += weight;
         // in a microtask, so that calls of the same turn go together
         if (waiting.length === 1) queueMicrotask(start);
       });

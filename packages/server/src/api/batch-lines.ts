@@ -8,7 +8,8 @@
  * {"id":"0198…","type":"email.send","payload":{"to":"b@example.com"}}
  * ],"answer":"existing"}
  * ```
- * Any other body is left to JSON.parse, and so is one of this form if a payload turns out not to be JSON (UnreadableJson).
+ * Any other body is left to JSON.parse, and so is one of this form if a payload turns out not to be JSON (UnreadableJson). A job that
+ * comes alone is such a line by itself.
  *
  * Why that means the same: strings in JSON hold no line break, so if the head of each line is an object and its payload is a
  * value, by themselves, then each line is a job and the whole is the batch. Whatever else a line may be, `"payload":1,"queue":"q"`
@@ -48,12 +49,22 @@ export function readBatchLines(text: string): Batch | undefined {
   return hasAnswer ? { jobs, answer: 'existing' } : { jobs };
 }
 
-/** There is a line break at `end`. */
+/** Undefined if the text is not of this form, or not beyond doubt right. */
+export function readJobLine(text: string): NewJob | undefined {
+  if (RARE.some((character) => text.includes(character))) return undefined;
+  const jobs = readLines(text, 0, text.length);
+  if (jobs?.length !== 1) return undefined;
+  copyIds(jobs);
+  return jobs[0];
+}
+
+/** There is a line break, or the end of the text, at `end`. */
 function readLines(text: string, start: number, end: number): NewJob[] | undefined {
   const jobs: NewJob[] = [];
   let head: Head | undefined;
   for (let from = start; from < end; ) {
-    const lineEnd = text.indexOf('\n', from);
+    const nextBreak = text.indexOf('\n', from);
+    const lineEnd = nextBreak < 0 ? end : nextBreak;
     const jobEnd = lineEnd === end ? end : lineEnd - 1;
     const idFrom = from + ID_START.length;
     const headFrom = idFrom + UUID_LENGTH;

@@ -52,8 +52,9 @@ export function createCallStream({ handlers, config, logger }: CallStreamDeps): 
   const admit = createAdmission(config, ROLES);
   const server = new WebSocketServer({ noServer: true, perMessageDeflate: false, maxPayload: MAX_FRAME_BYTES });
   const sockets = new Set<WebSocket>();
-  const underWay = new Set<Promise<void>>();
+  let underWay = 0;
   let stopping = false;
+  let allAnswered = () => {};
 
   function accept(socket: WebSocket, principal: Principal): void {
     let calls = 0;
@@ -64,18 +65,25 @@ export function createCallStream({ handlers, config, logger }: CallStreamDeps): 
       const call = isBinary ? undefined : parseCall(data.toString());
       if (!call) return socket.close(POLICY_VIOLATION, `expected a line such as "1 POST ${ROUTES.enqueueJob.path}"`);
       if (++calls > LIMITS.callsUnderWay) return socket.close(POLICY_VIOLATION, TOO_MANY);
-      const answered = answer(call, principal).then((text) => {
-        underWay.delete(answered);
+      underWay += 1;
+      void answer(call, principal, (text) => {
         // until it has left: a client that does not read its answers must not fill our memory
         socket.send(text, () => {
           calls -= 1;
         });
+        underWay -= 1;
+        if (underWay === 0) allAnswered();
       });
-      underWay.add(answered);
     });
   }
 
-  async function answer({ number, route, body }: CallFrame, principal: Principal): Promise<string> {
+  /** Calls `send` once. */
+  async function answer(
+    { number, route, body }: CallFrame,
+    principal: Principal,
+    send: (text: string) => void,
+  ): Promise<void> {
+    let text: string;
     try {
       let status: number = ROUTES[route].status;
       const call = {
@@ -90,14 +98,15 @@ export function createCallStream({ handlers, config, logger }: CallStreamDeps): 
       };
       const handle = handlers[route] as (call: Call<never>) => unknown;
       const found = await handle(call as unknown as Call<never>);
-      return answerText({ number, status, retryAfterS: undefined, body: JSON.stringify(found) });
+      text = answerText({ number, status, retryAfterS: undefined, body: JSON.stringify(found) });
     } catch (error) {
       const known = toDroverError(error);
       logError(logger, known, { method: ROUTES[route].method, url: ROUTES[route].path });
       const retryAfter = errorHeaders(known)['retry-after'];
       const retryAfterS = retryAfter === undefined ? undefined : Number(retryAfter);
-      return answerText({ number, status: known.status, retryAfterS, body: JSON.stringify(known.toBody()) });
+      text = answerText({ number, status: known.status, retryAfterS, body: JSON.stringify(known.toBody()) });
     }
+    send(text);
   }
 
   return {
@@ -111,7 +120,11 @@ export function createCallStream({ handlers, config, logger }: CallStreamDeps): 
       stopping = true;
       const gone = [...sockets].map((socket) => new Promise((resolve) => socket.once('close', resolve)));
       const limit = new Promise((resolve) => setTimeout(resolve, graceMs).unref());
-      await Promise.race([Promise.all(underWay), limit]);
+      const answered = new Promise<void>((resolve) => {
+        allAnswered = resolve;
+        if (underWay === 0) resolve();
+      });
+      await Promise.race([answered, limit]);
       for (const socket of sockets) socket.close(GOING_AWAY, 'this server is stopping');
       await Promise.race([Promise.all(gone), limit]);
       for (const socket of sockets) socket.terminate();

@@ -41,19 +41,17 @@ export function jobHandlers({ engine, db, config }: JobsDeps): JobRoutes {
     return { items: jobs.map(({ id }, place) => ({ id, created: !existed.has(place) })) };
   }
 
-  return {
-    async enqueueJob({ body }) {
-      checkNewJobs([body], limits(), false);
-      const job = withId(body);
-      const existed = await engine.enqueue([job]);
-      return { id: job.id, created: existed.size === 0 };
-    },
+  async function enqueueOne(body: NewJob): Promise<RouteAnswer<'enqueueJob'>> {
+    checkNewJobs([body], limits(), false);
+    const job = withId(body);
+    const existed = await engine.enqueue([job]);
+    return { id: job.id, created: existed.size === 0 };
+  }
 
-    enqueueJobs: ({ body }) =>
-      enqueueBatch(body).catch((error: unknown) => {
-        if (!(error instanceof UnreadableJson)) throw error;
-        return enqueueBatch(readAgain(body));
-      }),
+  return {
+    enqueueJob: ({ body }) => enqueueOne(body).catch((error) => enqueueOne(readFully(body, error))),
+
+    enqueueJobs: ({ body }) => enqueueBatch(body).catch((error) => enqueueBatch(readFully(body, error))),
 
     listJobs: ({ query }) => listJobs(db, query),
 
@@ -91,6 +89,12 @@ export function jobHandlers({ engine, db, config }: JobsDeps): JobRoutes {
       return { id, state, finished: isFinished(state), result: result ?? null, error: error ?? null };
     },
   };
+}
+
+/** The body again, if a payload that was passed on unread is the trouble: nothing has been added then. */
+function readFully<Body extends object>(body: Body, error: unknown): Body {
+  if (!(error instanceof UnreadableJson)) throw error;
+  return readAgain(body);
 }
 
 function withId(job: NewJob): JobToInsert {

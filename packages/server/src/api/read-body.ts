@@ -7,7 +7,7 @@
 import { isUtf8 } from 'node:buffer';
 import { DroverError, invalidInput, LIMITS, ROUTES, type RouteName } from '@drover/protocol';
 import type { z } from 'zod';
-import { type Batch, readBatchLines } from './batch-lines.js';
+import { readBatchLines, readJobLine } from './batch-lines.js';
 import { parseNewJob, parseNewJobs } from './parse-new-job.js';
 
 export function readText(body: Buffer): string {
@@ -54,6 +54,12 @@ const QUICK_READERS: Partial<Record<RouteName, QuickReader>> = {
 /** Gives what a body's text means to the route; throws DroverError. */
 export type BodyReader = (text: string) => unknown;
 
+/** What reads a body without its payloads, or gives undefined to leave it to JSON.parse. */
+const UNREAD_READERS: Partial<Record<RouteName, (text: string) => object | undefined>> = {
+  enqueueJob: readJobLine,
+  enqueueJobs: readBatchLines,
+};
+
 /** The reader of a route's body. A route that takes none refuses one, rather than ignore it. */
 export function bodyReader(name: RouteName): BodyReader {
   const route = ROUTES[name];
@@ -63,24 +69,23 @@ export function bodyReader(name: RouteName): BodyReader {
     const body = readJson(text);
     return quickly?.(body) ?? parseWith(route.body, body);
   };
-  return name === 'enqueueJobs' ? unreadFirst(read as (text: string) => Batch) : read;
-}
-
-/** Batches that can be read again in full, should a payload that was passed on unread not be JSON. */
-const inFull = new WeakMap<Batch, () => Batch>();
-
-function unreadFirst(read: (text: string) => Batch): BodyReader {
+  const readUnread = UNREAD_READERS[name];
+  if (readUnread === undefined) return read;
   return (text) => {
-    const batch = readBatchLines(text);
-    if (batch === undefined) return read(text);
-    inFull.set(batch, () => read(text));
-    return batch;
+    const body = readUnread(text);
+    if (body === undefined) return read(text);
+    inFull.set(body, { read, text });
+    return body;
   };
 }
 
-/** A batch with its payloads read; throws DroverError if its text is not right. */
-export function readAgain(batch: Batch): Batch {
-  return inFull.get(batch)?.() ?? batch;
+/** Bodies that can be read again in full, should a payload that was passed on unread not be JSON. */
+const inFull = new WeakMap<object, { read: BodyReader; text: string }>();
+
+/** A body with its payloads read; throws DroverError if its text is not right. */
+export function readAgain<Body extends object>(body: Body): Body {
+  const source = inFull.get(body);
+  return source === undefined ? body : (source.read(source.text) as Body);
 }
 
 function refuseBody(body: unknown): undefined {

@@ -268,7 +268,7 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
     },
     wake() {
       drained.clear();
-      schedule();
+      if (sessions.size > 0) schedule();
     },
     offered: schedule,
     reserve(queue, type) {

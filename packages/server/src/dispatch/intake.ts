@@ -13,6 +13,7 @@ import { failpoint } from '../failpoint.js';
 import { createGatherer } from '../gather.js';
 import { assignmentText } from '../lifecycle/assignment-text.js';
 import { insertJobs, type JobToInsert, type RowToInsert } from '../lifecycle/enqueue.js';
+import { createKnownLanes } from '../lifecycle/known-lanes.js';
 import { UnreadableJson, UnreadJson } from '../lifecycle/unread-json.js';
 import type { Metrics } from '../metrics.js';
 import type { Dispatcher } from './dispatcher.js';
@@ -44,19 +45,22 @@ const STATEMENTS_AT_ONCE = 2;
 const TRIES = 4;
 const FIRST_PAUSE_MS = 50;
 
-/** What became of one request: which of its jobs existed, or an error of its own, which must not be one of the others. */
-type Answer = ReadonlySet<number> | Error;
+/** Which jobs of a request existed. */
+type Existed = ReadonlySet<number>;
+/** What became of one request; an error of its own must not be one of the others. */
+type Answer = Existed | Error;
 
-const NONE: ReadonlySet<number> = new Set();
+const NONE: Existed = new Set();
 
 /** A job with its place, if it was given one. */
 type Prepared = RowToInsert & { session: Session | undefined };
 
 export function createIntake(deps: IntakeDeps): Intake {
   const { db, dispatcher, logger } = deps;
+  const lanes = createKnownLanes();
   let stopping = false;
 
-  const gatherer = createGatherer<JobToInsert[], Answer>({
+  const gatherer = createGatherer<JobToInsert[], Existed>({
     weigh: (jobs) => jobs.length,
     maxWeight: MAX_JOBS_A_STATEMENT,
     concurrency: STATEMENTS_AT_ONCE,
@@ -70,6 +74,7 @@ export function createIntake(deps: IntakeDeps): Intake {
     let duplicates: ReadonlySet<string>;
     try {
       duplicates = await insertSurely(prepared);
+      failpoint('insert.committed');
     } catch (error) {
       giveUpPlaces(prepared, error);
       // one request that the database refuses must not take the others with it
@@ -122,19 +127,25 @@ export function createIntake(deps: IntakeDeps): Intake {
   }
 
   /** Repeats the insert while the database is only passingly away: the ids make that the same jobs. */
-  async function insertSurely(rows: readonly RowToInsert[]): Promise<ReadonlySet<string>> {
-    for (let tried = 1, pauseMs = FIRST_PAUSE_MS; ; tried++, pauseMs *= 3) {
-      try {
-        failpoint('insert.before');
-        const duplicates = await insertJobs(db, rows, { isRepeated: tried > 1 });
-        failpoint('insert.committed');
-        return duplicates;
-      } catch (error) {
-        if (!isPassing(error) || tried === TRIES) throw error;
+  function insertSurely(rows: readonly RowToInsert[]): Promise<ReadonlySet<string>> {
+    return insertOnce(rows, false).catch(async (first: unknown) => {
+      let error = first;
+      for (let tried = 1, pauseMs = FIRST_PAUSE_MS; isPassing(error) && tried < TRIES; tried++, pauseMs *= 3) {
         logger.warn({ err: error, jobs: rows.length }, 'jobs could not be inserted, trying again');
         await new Promise((resolve) => setTimeout(resolve, pauseMs));
+        try {
+          return await insertOnce(rows, true);
+        } catch (next) {
+          error = next;
+        }
       }
-    }
+      throw error;
+    });
+  }
+
+  function insertOnce(rows: readonly RowToInsert[], isRepeated: boolean): Promise<ReadonlySet<string>> {
+    failpoint('insert.before');
+    return insertJobs(db, rows, { isRepeated, lanes });
   }
 
   function deliver(prepared: Prepared[], duplicates: ReadonlySet<string>): void {
@@ -175,7 +186,7 @@ export function createIntake(deps: IntakeDeps): Intake {
   }
 
   return {
-    async enqueue(jobs) {
+    enqueue(jobs) {
       if (stopping) throw new DroverError('shutting_down', 'this server is stopping; send the request to another one');
       if (gatherer.pending > 0 && gatherer.pending + jobs.length > deps.maxPending) {
         throw new DroverError(
@@ -183,10 +194,7 @@ export function createIntake(deps: IntakeDeps): Intake {
           `${gatherer.pending} jobs are waiting to be written, the limit is ${deps.maxPending}`,
         );
       }
-      if (jobs.length === 0) return NONE;
-      const answer = await gatherer.add(jobs);
-      if (answer instanceof Error) throw answer;
-      return answer;
+      return jobs.length === 0 ? Promise.resolve(NONE) : gatherer.add(jobs);
     },
     get pending() {
       return gatherer.pending;

@@ -1,10 +1,10 @@
 /**
  * new → ready, scheduled or running, for a batch: all of it or none. Repeating a batch is harmless: a job
  * that exists, finished or not, is left as it is. The work is done by the SQL function that transactional
- * enqueues use too (migration 0012), or where jobs are plain and surely new: for one of them by a statement of its own
- * (insert-one.ts), for many by COPY (copy-jobs.ts).
+ * enqueues use too (migration 0012), or where jobs are plain and surely new: for one of them in a known lane by a statement
+ * of its own (insert-one.ts), for many by COPY (copy-jobs.ts).
  */
-import type { NewJob } from '@drover/protocol';
+import { DEFAULT_QUEUE, type NewJob } from '@drover/protocol';
 import { nameArray, plainArray, readPlainArray, textArray } from '../db/array-text.js';
 import type { Runner } from '../db/database.js';
 import type { DatabaseError } from '../db/database-error.js';
@@ -13,6 +13,7 @@ import { msOfId } from '../id-time.js';
 import { copyJobs, isWorthCopying } from './copy-jobs.js';
 import { type IdRange, idRangeOf } from './id-range.js';
 import { insertOne } from './insert-one.js';
+import type { KnownLanes } from './known-lanes.js';
 import { UnreadableJson, UnreadJson } from './unread-json.js';
 
 /** A job on its way into the database. */
@@ -28,33 +29,54 @@ const insert = sql('insert_jobs')`select drover.insert_jobs($1, $2, $3, $4, $5, 
 /** A job with its payload as text; `sessionId` gives it to that worker at once. */
 export type RowToInsert = { job: JobToInsert; payloadText: string; sessionId?: string | undefined };
 
-/**
- * Inserts jobs and gives the ids that existed already. Throws UnreadableJson if a payload that nobody has read is no JSON.
- * `isRepeated`: they may have been inserted by an earlier try.
- */
-export async function insertJobs(
+type InsertOptions = {
+  /** They may have been inserted by an earlier try. */
+  isRepeated?: boolean;
+  /** What is known of the database; a lane that was noted is added. */
+  lanes?: KnownLanes;
+};
+
+/** Inserts jobs and gives the ids that existed already. Throws UnreadableJson if a payload that nobody has read is no JSON. */
+export function insertJobs(
   db: Runner,
   rows: readonly RowToInsert[],
-  { isRepeated = false } = {},
+  { isRepeated = false, lanes }: InsertOptions = {},
 ): Promise<ReadonlySet<string>> {
-  const range = idRangeOf(rows.map(({ job }) => job.id));
+  const range = idRangeOf(rows);
   const areNew = !isRepeated && range !== undefined && msOfId(range.oldest) > Date.now() - NEW_WITHIN_MS;
   if (!areNew) return insertColumns(db, rows, range, false);
-  try {
-    if (rows.some(({ job }) => hasOptions(job))) return await insertColumns(db, rows, range, true);
-    if (rows.length === 1) await insertOne(db, rows[0] as RowToInsert, range);
-    else if (isWorthCopying(rows.length, range)) await copyJobs(db, rows, range);
-    else return await insertColumns(db, rows, range, true);
-    return NONE;
-  } catch (error) {
+  return insertNew(db, rows, range, lanes).catch((error: unknown) => {
     const { sqlState } = error as DatabaseError;
     if (sqlState === INVALID_TEXT && rows.some(isUnread)) throw new UnreadableJson({ cause: error });
     if (sqlState !== UNIQUE_VIOLATION) throw error;
     return insertColumns(db, rows, range, false);
-  }
+  });
 }
 
 const NONE: ReadonlySet<string> = new Set();
+const none = () => NONE;
+
+/** Should one of them exist after all, nothing is inserted, and the error is a unique violation. */
+function insertNew(
+  db: Runner,
+  rows: readonly RowToInsert[],
+  range: IdRange,
+  lanes: KnownLanes | undefined,
+): Promise<ReadonlySet<string>> {
+  if (rows.some(({ job }) => hasOptions(job))) return insertColumns(db, rows, range, true);
+  if (rows.length > 1) {
+    return isWorthCopying(rows.length, range)
+      ? copyJobs(db, rows, range).then(none)
+      : insertColumns(db, rows, range, true);
+  }
+  const [row] = rows as [RowToInsert];
+  const { queue = DEFAULT_QUEUE, type } = row.job;
+  if (lanes?.has(queue, type)) return insertOne(db, row, range).then(none);
+  return insertColumns(db, rows, range, true).then((duplicates) => {
+    lanes?.add(queue, type);
+    return duplicates;
+  });
+}
 
 function isUnread({ job }: RowToInsert): boolean {
   return job.payload instanceof UnreadJson;

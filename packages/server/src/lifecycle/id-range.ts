@@ -13,11 +13,12 @@ const HOUR_MS = 3_600_000;
 const CLOCK_MARGIN_MS = 24 * HOUR_MS;
 
 /** Undefined if one of the ids is no UUIDv7, which tells no time. */
-export function idRangeOf(ids: readonly string[]): IdRange | undefined {
-  let [oldest] = ids;
+export function idRangeOf(rows: readonly { job: { id: string } }[]): IdRange | undefined {
+  if (rows[0] === undefined) return undefined;
+  let oldest = rows[0].job.id;
   let youngest = oldest;
-  if (oldest === undefined || youngest === undefined) return undefined;
-  for (const id of ids) {
+  for (const { job } of rows) {
+    const { id } = job;
     if (!isVersion7(id)) return undefined;
     if (id < oldest) oldest = id;
     if (id > youngest) youngest = id;

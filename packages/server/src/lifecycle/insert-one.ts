@@ -1,7 +1,7 @@
 /**
- * new → ready or running, for one job that is surely new and brings no options, as most that come alone do: it costs PostgreSQL
- * an eighth less than the function of enqueue.ts. It means the same, but for a job that exists, finished or not: then nothing is
- * added, and the error is a unique violation.
+ * new → ready or running, for one job that is surely new, brings no options and whose lane is known, as most that come alone
+ * do: it costs PostgreSQL a quarter less than the function of enqueue.ts. It means the same, but for a job that exists, finished
+ * or not: then nothing is added, and the error is a unique violation.
  *
  * The history is looked at after the insert, in a statement of its own within the function, which has a later snapshot: see
  * decision 0004.
@@ -12,19 +12,23 @@ import { sql } from '../db/statement.js';
 import type { RowToInsert } from './enqueue.js';
 import type { IdRange } from './id-range.js';
 
-const insert = sql('insert_job')`
-insert into drover.job (id, queue, type, payload, session_id, state, started_at, fence, attempt)
-select $1, $2, $3, $4, given.session_id,
-  case when given.session_id is null then 'ready' else 'running' end::drover.job_state,
-  case when given.session_id is not null then now() end, given.fence, given.fence
-from (select $5::uuid as session_id, case when $5 is null then 0 else 1 end as fence) given
-returning drover.check_copied_jobs(id, id, $6, array[queue], array[type])`;
+const insertReady = sql('insert_ready_job')`
+insert into drover.job (id, queue, type, payload)
+values ($1, $2, $3, $4)
+returning drover.refuse_finished(id, $5)`;
 
-export async function insertOne(
+const insertGranted = sql('insert_granted_job')`
+insert into drover.job (id, queue, type, payload, session_id, state, started_at, fence, attempt)
+values ($1, $2, $3, $4, $6, 'running', now(), 1, 1)
+returning drover.refuse_finished(id, $5)`;
+
+export function insertOne(
   db: Runner,
   { job, payloadText, sessionId }: RowToInsert,
   { historyFrom }: IdRange,
-): Promise<void> {
-  const { id, queue = DEFAULT_QUEUE, type } = job;
-  await db.runTexts(insert, [id, queue, type, payloadText, sessionId, historyFrom]);
+): Promise<unknown> {
+  const values = [job.id, job.queue ?? DEFAULT_QUEUE, job.type, payloadText, historyFrom];
+  return sessionId === undefined
+    ? db.runTexts(insertReady, values)
+    : db.runTexts(insertGranted, [...values, sessionId]);
 }

@@ -26,7 +26,7 @@ function makeJobs(type: string, count = MANY): JobToInsert[] {
 }
 
 function rangeOf(rows: readonly RowToInsert[]): IdRange {
-  return idRangeOf(rows.map(({ job }) => job.id)) as IdRange;
+  return idRangeOf(rows) as IdRange;
 }
 
 const copy = (rows: RowToInsert[]) => copyJobs(bench.db.bulk, rows, rangeOf(rows));
@@ -55,12 +55,13 @@ test.each([
 });
 
 test('a job that exists, or has finished, is not added alone', async () => {
-  const [row] = rowsOf(makeJobs('alone', 1)) as [RowToInsert];
+  const [row, other] = rowsOf(makeJobs('alone', 2)) as [RowToInsert, RowToInsert];
   const add = () => insertOne(bench.db.bulk, row, rangeOf([row]));
+  await insertJobs(bench.db.bulk, [other]); // which notes the lane
   await add();
   await expect(add()).rejects.toMatchObject({ sqlState: '23505' });
-  const [{ fence } = { fence: 0 }] = await bench.claim(1, { types: ['alone'] });
-  await completeJobs(bench.db.control, SERVER_ID, [{ id: row.job.id, fence, runMs: 1, result: undefined }]);
+  expect(await bench.claim(2, { types: ['alone'] })).toHaveLength(2);
+  await completeJobs(bench.db.control, SERVER_ID, [{ id: row.job.id, fence: 1, runMs: 1, result: undefined }]);
   await expect(add()).rejects.toMatchObject({ sqlState: '23505', message: expect.stringContaining('finished before') });
   expect((await bench.row(row.job.id)).state).toBe('succeeded');
 });
@@ -184,7 +185,7 @@ test('few jobs, and ids from far apart, are not copied', () => {
         .toString(16)
         .padStart(12, '0')
         .replace(/(.{8})/, '$1-')}-7000-8000-000000000000`;
-    return idRangeOf(ms.map(id)) as IdRange;
+    return idRangeOf(ms.map((each) => ({ job: { id: id(each) } }))) as IdRange;
   };
   const now = Date.now();
   expect(isWorthCopying(1000, range(now, now + 20))).toBe(true);

@@ -108,6 +108,7 @@ test('two servers that add the same job at once make one', async () => {
 test('the history is searched from a day before the hour of the oldest id, and wholly for ids without a time', () => {
   const id = '01890000-0000-7000-8000-000000000000';
   expect(new Date(0x018900000000).toISOString()).toBe('2023-06-28T03:15:47.328Z');
-  expect(idRangeOf([newId(), id])?.historyFrom).toBe('2023-06-27T03:00:00.000Z');
-  expect(idRangeOf([id, crypto.randomUUID()])).toBeUndefined();
+  const rowsOf = (...ids: string[]) => ids.map((each) => ({ job: { id: each } }));
+  expect(idRangeOf(rowsOf(newId(), id))?.historyFrom).toBe('2023-06-27T03:00:00.000Z');
+  expect(idRangeOf(rowsOf(id, crypto.randomUUID()))).toBeUndefined();
 });

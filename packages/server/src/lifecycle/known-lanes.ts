@@ -1,0 +1,29 @@
+/**
+ * The lanes that the database has a row for, as far as this server has seen it, so that adding a job alone need not look.
+ *
+ * Rows of lanes are never deleted. A failover that loses commits may lose one all the same: so what is known is forgotten
+ * after a short while, and until then the reconciler would put the row back.
+ */
+export type KnownLanes = {
+  has(queue: string, type: string): boolean;
+  add(queue: string, type: string): void;
+};
+
+const REMEMBERED_MS = 10_000;
+const MAX_REMEMBERED = 10_000;
+
+export function createKnownLanes(now: () => number = Date.now): KnownLanes {
+  const lanes = new Set<string>();
+  let forgetAt = 0;
+  const nameOf = (queue: string, type: string) => `${queue} ${type}`;
+  return {
+    has: (queue, type) => now() < forgetAt && lanes.has(nameOf(queue, type)),
+    add(queue, type) {
+      if (now() >= forgetAt || lanes.size >= MAX_REMEMBERED) {
+        lanes.clear();
+        forgetAt = now() + REMEMBERED_MS;
+      }
+      lanes.add(nameOf(queue, type));
+    },
+  };
+}
