@@ -2,7 +2,7 @@
  * A WebSocket to one server on which requests cost less than over HTTP (see calls in the protocol).
  *
  * What always holds: every call settles, with its answer or with the end of the connection. The socket keeps
- * the process alive only while a call waits, as an idle HTTP connection does.
+ * the process alive while a call waits, and only a moment longer, as an idle HTTP connection does.
  */
 import type { Socket } from 'node:net';
 import { CALLS_PATH, type CalledRoute, callText, parseAnswer } from '@drover/protocol';
@@ -12,14 +12,24 @@ import { TimeoutError } from '../errors.js';
 import type { HttpAnswer, ServerAddress } from './http-transport.js';
 
 const HANDSHAKE_MS = 5000;
+/** How much later than due it may be noticed that a call has no answer, or that no call waits any more. */
+const WATCH_MS = 50;
 
-type Waiting = { resolve: (answer: HttpAnswer) => void; reject: (error: Error) => void; timer: NodeJS.Timeout };
+type Waiting = {
+  resolve: (answer: HttpAnswer) => void;
+  reject: (error: Error) => void;
+  timeoutMs: number;
+  /** By the monotonic clock. */
+  giveUpAt: number;
+};
 
 export class CallStream {
   readonly #server: ServerAddress;
   readonly #socket: WebSocket;
   readonly #waiting = new Map<number, Waiting>();
   #tcp: Socket | undefined;
+  /** Runs while the socket keeps the process alive: a timer for each call would cost more than the call's own text. */
+  #watch: NodeJS.Timeout | undefined;
   #last = 0;
   #wasOpen = false;
   #failure: Error | undefined;
@@ -62,9 +72,8 @@ export class CallStream {
   call(route: CalledRoute, body: string, timeoutMs: number): Promise<HttpAnswer> {
     return new Promise((resolve, reject) => {
       const number = ++this.#last;
-      const timer = setTimeout(() => this.#giveUp(timeoutMs), timeoutMs);
-      if (this.#waiting.size === 0) this.#tcp?.ref();
-      this.#waiting.set(number, { resolve, reject, timer });
+      this.#waiting.set(number, { resolve, reject, timeoutMs, giveUpAt: performance.now() + timeoutMs });
+      if (this.#watch === undefined) this.#startWatch();
       this.#socket.send(callText(number, route, body));
     });
   }
@@ -83,10 +92,23 @@ export class CallStream {
       return;
     }
     this.#waiting.delete(answer.number);
-    clearTimeout(waiting.timer);
-    if (this.#waiting.size === 0) this.#tcp?.unref();
     const { status, body, retryAfterS } = answer;
     waiting.resolve({ status, text: body, retryAfterMs: retryAfterS === undefined ? undefined : retryAfterS * 1000 });
+  }
+
+  #startWatch(): void {
+    this.#tcp?.ref();
+    this.#watch = setInterval(() => {
+      const now = performance.now();
+      for (const { giveUpAt, timeoutMs } of this.#waiting.values()) if (giveUpAt <= now) this.#giveUp(timeoutMs);
+      if (this.#waiting.size === 0) this.#stopWatch();
+    }, WATCH_MS).unref();
+  }
+
+  #stopWatch(): void {
+    clearInterval(this.#watch);
+    this.#watch = undefined;
+    this.#tcp?.unref();
   }
 
   /** A server that leaves one call unanswered would leave the next ones too. */
@@ -96,10 +118,8 @@ export class CallStream {
   }
 
   #rejectAll(error: Error): void {
-    for (const { reject, timer } of this.#waiting.values()) {
-      clearTimeout(timer);
-      reject(error);
-    }
+    this.#stopWatch();
+    for (const { reject } of this.#waiting.values()) reject(error);
     this.#waiting.clear();
   }
 }

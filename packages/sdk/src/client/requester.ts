@@ -10,7 +10,7 @@ import { type CalledRoute, DroverError, type ErrorCode } from '@drover/protocol'
 import { ConnectionError } from '../errors.js';
 import { type HttpAnswer, type RequestText, type ServerAddress, serverAddress } from './http-transport.js';
 import { serverError } from './server-error.js';
-import { Transport, type TransportRequest } from './transport.js';
+import { Transport } from './transport.js';
 
 const FIRST_PAUSE_MS = 100;
 const PAUSE_FACTOR = 3;
@@ -60,14 +60,23 @@ export class Requester {
     for (let tries = 0; ; tries++) {
       if (this.#closed) throw new ConnectionError('the client is closed');
       const index = this.#current;
+      const server = this.#servers[index] as ServerAddress;
       const timeoutMs = waitMs + this.#options.timeoutMs * SHARE_OF_DEADLINE;
       const leftMs = deadline - performance.now();
-      const answer = await this.#try(index, {
-        ...request,
-        // over HTTP again: should a stream be the trouble, the way without it may work
-        call: tries === 0 ? request.call : undefined,
-        timeoutMs: Math.min(timeoutMs, Math.max(1, leftMs)),
-      });
+      let answer: { body: unknown } | Failure;
+      try {
+        answer = read(
+          await this.#transport.send(server, {
+            ...request,
+            // over HTTP again: should a stream be the trouble, the way without it may work
+            call: tries === 0 ? request.call : undefined,
+            timeoutMs: Math.min(timeoutMs, Math.max(1, leftMs)),
+          }),
+          server,
+        );
+      } catch (cause) {
+        answer = noAnswer(cause, server);
+      }
       if (!('error' in answer)) return answer.body;
       request.signal?.throwIfAborted();
       const pauseMs = this.#pauseMs(tries, answer);
@@ -83,19 +92,6 @@ export class Requester {
     this.#transport.close();
   }
 
-  async #try(index: number, request: TransportRequest): Promise<{ body: unknown } | Failure> {
-    const server = this.#servers[index] as ServerAddress;
-    let answer: HttpAnswer;
-    try {
-      answer = await this.#transport.send(server, request);
-    } catch (cause) {
-      const reason = cause instanceof Error ? cause.message || cause.name : String(cause);
-      return { error: new ConnectionError(`no answer from ${server.href}: ${reason}`, { cause }), repeatable: true };
-    }
-    if (answer.status >= 200 && answer.status < 300) return readBody(answer, server);
-    return refusal(answer, server);
-  }
-
   /** Each other server is tried at once; only when all have failed is it worth waiting. */
   #pauseMs(tries: number, failure: Failure): number {
     if (tries + 1 < this.#servers.length) return 0;
@@ -103,6 +99,15 @@ export class Requester {
     const pauseMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * PAUSE_FACTOR ** round);
     return Math.max(failure.retryAfterMs ?? 0, pauseMs * (0.5 + Math.random() / 2));
   }
+}
+
+function noAnswer(cause: unknown, server: ServerAddress): Failure {
+  const reason = cause instanceof Error ? cause.message || cause.name : String(cause);
+  return { error: new ConnectionError(`no answer from ${server.href}: ${reason}`, { cause }), repeatable: true };
+}
+
+function read(answer: HttpAnswer, server: ServerAddress): { body: unknown } | Failure {
+  return answer.status >= 200 && answer.status < 300 ? readBody(answer, server) : refusal(answer, server);
 }
 
 function readBody(answer: HttpAnswer, server: ServerAddress): { body: unknown } | Failure {
