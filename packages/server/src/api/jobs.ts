@@ -42,14 +42,18 @@ export function jobHandlers({ engine, db, config }: JobsDeps): JobRoutes {
   }
 
   async function enqueueOne(body: NewJob): Promise<RouteAnswer<'enqueueJob'>> {
-    checkNewJobs([body], limits(), false);
-    const job = withId(body);
-    const existed = await engine.enqueue([job]);
-    return { id: job.id, created: existed.size === 0 };
+    try {
+      checkNewJobs([body], limits(), false);
+      const job = withId(body);
+      const existed = await engine.enqueue([job]);
+      return { id: job.id, created: existed.size === 0 };
+    } catch (error) {
+      return enqueueOne(readFully(body, error));
+    }
   }
 
   return {
-    enqueueJob: ({ body }) => enqueueOne(body).catch((error) => enqueueOne(readFully(body, error))),
+    enqueueJob: ({ body }) => enqueueOne(body),
 
     enqueueJobs: ({ body }) => enqueueBatch(body).catch((error) => enqueueBatch(readFully(body, error))),
 
@@ -93,8 +97,9 @@ export function jobHandlers({ engine, db, config }: JobsDeps): JobRoutes {
 
 /** The body again, if a payload that was passed on unread is the trouble: nothing has been added then. */
 function readFully<Body extends object>(body: Body, error: unknown): Body {
-  if (!(error instanceof UnreadableJson)) throw error;
-  return readAgain(body);
+  const again = error instanceof UnreadableJson ? readAgain(body) : undefined;
+  if (again === undefined) throw error;
+  return again;
 }
 
 function withId(job: NewJob): JobToInsert {

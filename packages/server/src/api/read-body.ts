@@ -82,10 +82,10 @@ export function bodyReader(name: RouteName): BodyReader {
 /** Bodies that can be read again in full, should a payload that was passed on unread not be JSON. */
 const inFull = new WeakMap<object, { read: BodyReader; text: string }>();
 
-/** A body with its payloads read; throws DroverError if its text is not right. */
-export function readAgain<Body extends object>(body: Body): Body {
+/** A body with its payloads read, or undefined if they were read before; throws DroverError if its text is not right. */
+export function readAgain<Body extends object>(body: Body): Body | undefined {
   const source = inFull.get(body);
-  return source === undefined ? body : (source.read(source.text) as Body);
+  return source && (source.read(source.text) as Body);
 }
 
 function refuseBody(body: unknown): undefined {
