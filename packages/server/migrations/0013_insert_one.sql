@@ -19,14 +19,14 @@ alter table drover.job
 
 -- For a job that was just inserted, later in the same statement: an error (unique_violation) if it has finished before.
 -- A function that may change something sees what was committed until it is called, as decision 0004 asks. No job can have
--- finished before `history_from`, when its id was made; the upper bound, with room for clocks that go back, keeps the
+-- finished before `history_from`, when its id was made; the upper bound, with room for a clock that goes back, keeps the
 -- partitions of days to come out of it.
 create function drover.refuse_finished(job_id uuid, history_from timestamptz) returns void
 language plpgsql as $$
 begin
   perform
   from drover.job_history h
-  where h.id = job_id and h.finished_at >= history_from and h.finished_at < now() + interval '1 hour';
+  where h.id = job_id and h.finished_at >= history_from and h.finished_at < now() + interval '1 day';
   if found then
     raise unique_violation using message = 'a job with this id has finished before';
   end if;

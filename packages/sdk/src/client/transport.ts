@@ -8,7 +8,7 @@ import { CallStream } from './call-stream.js';
 import { type HttpAnswer, type HttpRequest, HttpTransport, type ServerAddress } from './http-transport.js';
 
 /** `call`: the request is one that a call stream can carry. */
-export type TransportRequest = HttpRequest & { call?: CalledRoute | undefined };
+type TransportRequest = HttpRequest & { call?: CalledRoute | undefined };
 
 /** Length of a body for which the stream is worth it: masking a long one costs more than HTTP. */
 const MAX_CALL_LENGTH = 64 * 1024;

@@ -122,3 +122,21 @@ it('an idle stream does not keep a process alive', async () => {
   expect(peer.jobs.http + peer.jobs.stream).toBe(200);
   expect(peer.jobs.stream).toBeGreaterThan(0);
 });
+
+it('a call that waits for its answer keeps a process alive', async () => {
+  const peer = await startPeer();
+  peer.onCall = (_, accept) => setTimeout(accept, 300);
+  const program = `
+    import { createClient } from '@drover/sdk';
+    const client = createClient({ url: '${peer.url}' });
+    for (let index = 0; index < 20; index++) await client.enqueue('a', index);
+    await new Promise((resolve) => setTimeout(resolve, 300)); // the stream is idle
+    await client.enqueue('a', 20);
+    console.log('added');`;
+  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '--eval', program], {
+    cwd: import.meta.dirname,
+    timeout: 30_000,
+  });
+  expect(stdout).toBe('added\n');
+  expect(peer.jobs.stream).toBeGreaterThan(0);
+});

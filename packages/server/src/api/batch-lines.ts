@@ -62,7 +62,8 @@ export function readJobLine(text: string): NewJob | undefined {
 function readLines(text: string, start: number, end: number): NewJob[] | undefined {
   const jobs: NewJob[] = [];
   let head: Head | undefined;
-  for (let from = start; from < end; ) {
+  let from = start;
+  while (from < end) {
     const nextBreak = text.indexOf('\n', from);
     const lineEnd = nextBreak < 0 ? end : nextBreak;
     const jobEnd = lineEnd === end ? end : lineEnd - 1;
@@ -81,7 +82,8 @@ function readLines(text: string, start: number, end: number): NewJob[] | undefin
     if (jobs.length > LIMITS.batchJobs) return undefined;
     from = lineEnd + 1;
   }
-  return jobs;
+  // before the end, a line break after the last job and its comma is one too many
+  return from === end + 1 ? jobs : undefined;
 }
 
 const ZERO = '0'.charCodeAt(0);

@@ -3,9 +3,9 @@
  * had at once, without a promise, a timer or a listener of its own, which with pg-pool were a tenth of the server's time of
  * adding one job.
  *
- * What always holds: a connection is free, in use, or gone; whoever waits for one gets the next that is given back, one opened
- * in place of one that is gone, or an error after CONNECT_TIMEOUT_MS; one that breaks while it is free is not given out; one
- * that is in use for longer than the deadline is destroyed.
+ * What always holds: a connection is being opened, in use, free, or gone; whoever waits for one gets the next that is given
+ * back, one opened in place of one that is gone, or an error after CONNECT_TIMEOUT_MS; one that breaks while it is free is not
+ * given out; one that is in use for longer than the deadline is destroyed.
  */
 import pg from 'pg';
 import { DatabaseError } from './database-error.js';
@@ -16,7 +16,7 @@ export type Connection = {
   readonly client: pg.Client;
   /** When it was last taken, by the monotonic clock. */
   takenAt: number;
-  /** The statement under way has not done what its answer says. */
+  /** What the statement under way has come to, whatever its answer says. */
   failure: DatabaseError | undefined;
   /** The connection is of no more use. */
   broken: Error | undefined;
@@ -54,11 +54,25 @@ export function createConnections(options: ConnectionsOptions): Connections {
   let opening = 0;
   let sweep: NodeJS.Timeout | undefined;
   let watch: NodeJS.Timeout | undefined;
-  let ended = false;
+  let ended: Promise<void> | undefined;
   let gone = () => {};
 
   async function open(): Promise<Connection> {
     opening += 1;
+    let connection: Connection;
+    try {
+      connection = await openOne();
+    } catch (error) {
+      opening -= 1;
+      next();
+      throw error;
+    }
+    opening -= 1;
+    return use(connection);
+  }
+
+  /** Throws also if what the address names, such as a certificate, cannot be read. */
+  async function openOne(): Promise<Connection> {
     const client = new pg.Client({
       connectionString: options.url,
       connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
@@ -75,15 +89,12 @@ export function createConnections(options: ConnectionsOptions): Connections {
     try {
       await client.connect();
     } catch (error) {
-      opening -= 1;
       leave(client);
-      next();
       throw error;
     }
-    opening -= 1;
     options.onOpen(connection);
     client.query(options.settings).catch(options.onError);
-    return use(connection);
+    return connection;
   }
 
   function use(connection: Connection): Connection {
@@ -111,7 +122,9 @@ export function createConnections(options: ConnectionsOptions): Connections {
 
   function drop(connection: Connection, error: Error): void {
     connection.broken ??= error;
+    if (!free.includes(connection)) return;
     free = free.filter((other) => other !== connection);
+    leave(connection.client);
   }
 
   /** It need not answer: a connection that stands still must not hold up anybody. */
@@ -121,7 +134,7 @@ export function createConnections(options: ConnectionsOptions): Connections {
 
   /** There is room for one more: whoever has waited longest is served. */
   function next(): void {
-    if (ended && inUse.size + opening === 0) {
+    if (ended !== undefined && inUse.size + opening === 0) {
       clearTimeout(watch);
       gone();
     }
@@ -167,13 +180,13 @@ export function createConnections(options: ConnectionsOptions): Connections {
 
   return {
     take() {
-      if (ended) return Promise.reject(new Error('the connections to the database have been closed'));
+      if (ended !== undefined) return Promise.reject(new Error('the connections to the database have been closed'));
       const connection = free.pop();
       if (connection !== undefined) return use(connection);
       return inUse.size + opening < options.max ? open() : wait();
     },
     giveBack(connection) {
-      if (connection.broken !== undefined || ended) {
+      if (connection.broken !== undefined || ended !== undefined) {
         inUse.delete(connection);
         leave(connection.client);
         next();
@@ -185,17 +198,15 @@ export function createConnections(options: ConnectionsOptions): Connections {
       free.push(connection);
       sweepLater();
     },
-    async end() {
-      if (ended) return;
-      ended = true;
+    end() {
+      ended ??= new Promise((resolve) => {
+        gone = resolve;
+      });
       clearTimeout(sweep);
       for (const { client } of free.splice(0)) leave(client);
       for (const { reject } of [...waiting]) reject(new Error('the connections to the database have been closed'));
-      if (inUse.size + opening > 0) {
-        await new Promise<void>((resolve) => {
-          gone = resolve;
-        });
-      }
+      next();
+      return ended;
     },
   };
 }

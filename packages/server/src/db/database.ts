@@ -167,7 +167,12 @@ function createRunner(
   function executeOn<Answer>(from: Connections, send: Send<Answer>): Promise<Answer> {
     const taken = from.take();
     if (!(taken instanceof Promise)) return sendOn(from, taken, send);
-    return taken.then((connection) => sendOn(from, connection, send), notSent);
+    return taken.then((connection) => {
+      if (connection.broken === undefined) return sendOn(from, connection, send);
+      // in one packet with the answer to whom it was before came that the database shuts down
+      from.giveBack(connection);
+      return executeOn(from, send);
+    }, notSent);
   }
 
   function notSent(error: Error): never {

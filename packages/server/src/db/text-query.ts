@@ -77,7 +77,7 @@ const EXECUTE_AND_SYNC = Buffer.from('E\0\0\0\x09\0\0\0\0\0S\0\0\0\x04', 'latin1
 const NULL_LENGTH = -1;
 
 /** The statement with these values, bound to the portal without a name and executed: PostgreSQL's messages as one piece. */
-export function executeMessages(name: string, values: readonly TextValue[]): Buffer {
+function executeMessages(name: string, values: readonly TextValue[]): Buffer {
   const lengths = values.map((value) => (value == null ? NULL_LENGTH : Buffer.byteLength(value)));
   // a length, two names, no formats for all of the values, their number, no formats for the rows
   let bindLength = 4 + 1 + (Buffer.byteLength(name) + 1) + 2 + 2 + 2;

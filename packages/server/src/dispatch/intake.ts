@@ -132,6 +132,7 @@ export function createIntake(deps: IntakeDeps): Intake {
       let error = first;
       for (let tried = 1, pauseMs = FIRST_PAUSE_MS; isPassing(error) && tried < TRIES; tried++, pauseMs *= 3) {
         logger.warn({ err: error, jobs: rows.length }, 'jobs could not be inserted, trying again');
+        lanes.forget();
         await new Promise((resolve) => setTimeout(resolve, pauseMs));
         try {
           return await insertOnce(rows, true);
@@ -187,12 +188,13 @@ export function createIntake(deps: IntakeDeps): Intake {
 
   return {
     enqueue(jobs) {
-      if (stopping) throw new DroverError('shutting_down', 'this server is stopping; send the request to another one');
+      if (stopping) {
+        const message = 'this server is stopping; send the request to another one';
+        return Promise.reject(new DroverError('shutting_down', message));
+      }
       if (gatherer.pending > 0 && gatherer.pending + jobs.length > deps.maxPending) {
-        throw new DroverError(
-          'overloaded',
-          `${gatherer.pending} jobs are waiting to be written, the limit is ${deps.maxPending}`,
-        );
+        const message = `${gatherer.pending} jobs are waiting to be written, the limit is ${deps.maxPending}`;
+        return Promise.reject(new DroverError('overloaded', message));
       }
       return jobs.length === 0 ? Promise.resolve(NONE) : gatherer.add(jobs);
     },

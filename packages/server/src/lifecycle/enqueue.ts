@@ -56,7 +56,7 @@ export function insertJobs(
 const NONE: ReadonlySet<string> = new Set();
 const none = () => NONE;
 
-/** Should one of them exist after all, nothing is inserted, and the error is a unique violation. */
+/** Should one of them exist after all, that is a unique violation, or, if it is only found in the history, may be answered. */
 function insertNew(
   db: Runner,
   rows: readonly RowToInsert[],

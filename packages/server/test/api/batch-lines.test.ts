@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { newId, newJobSchema } from '@drover/protocol';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { readBatchLines } from '../../src/api/batch-lines.js';
+import { readBatchLines, readJobLine } from '../../src/api/batch-lines.js';
 import type { UnreadJson } from '../../src/lifecycle/unread-json.js';
 import { type ApiBench, createApiBench, errorOf } from './api-bench.js';
 
@@ -55,6 +55,14 @@ const damage = fc.record({
   ),
 });
 
+/** A text with these faults. */
+function damaged(text: string, faults: readonly { at: number; removed: number; added: string }[]): string {
+  return faults.reduce((left, { at, removed, added }) => {
+    const place = at % (left.length + 1);
+    return left.slice(0, place) + added + left.slice(place + removed);
+  }, text);
+}
+
 /** As the server reads a batch in full; undefined if it would refuse it. */
 function readInFull(text: string): unknown {
   try {
@@ -101,11 +109,7 @@ describe('reading', () => {
         fc.array(lines, { minLength: 1, maxLength: 3 }),
         fc.array(damage, { minLength: 1, maxLength: 3 }),
         (jobs, faults) => {
-          let text = bodyOf(jobs.map(line));
-          for (const { at, removed, added } of faults) {
-            const place = at % text.length;
-            text = text.slice(0, place) + added + text.slice(place + removed);
-          }
+          const text = damaged(bodyOf(jobs.map(line)), faults);
           const inLines = readInLines(text);
           if (inLines === undefined) return;
           expect(inLines).toEqual(readInFull(text));
@@ -117,6 +121,41 @@ describe('reading', () => {
     expect(same).toBeGreaterThan(100);
   });
 
+  test('a job that comes alone means what reading it in full would, or is left to that', () => {
+    const inFull = (text: string): unknown => {
+      try {
+        return newJobSchema.parse(JSON.parse(text));
+      } catch {
+        return undefined;
+      }
+    };
+    const unread = (text: string): unknown => {
+      const job = readJobLine(text);
+      try {
+        return job && { ...job, payload: (job.payload as UnreadJson).toJSON() };
+      } catch {
+        return undefined;
+      }
+    };
+    let same = 0;
+    fc.assert(
+      fc.property(lines, fc.array(damage, { maxLength: 2 }), (job, faults) => {
+        const text = damaged(line(job), faults);
+        const read = unread(text);
+        if (faults.length === 0) expect(read).toBeDefined();
+        if (read === undefined) return;
+        expect(read).toEqual(inFull(text));
+        same += 1;
+      }),
+      { numRuns: 20_000 },
+    );
+    expect(same).toBeGreaterThan(1000);
+    expect(readJobLine('')).toBeUndefined();
+    for (const end of [',', ',\n', '\n', ',\n\n']) {
+      expect(readJobLine(`${line({ id: newId(), head: { type: 'a' }, payload: '1' })}${end}`)).toBeUndefined();
+    }
+  });
+
   test.each([
     ['another order', bodyOf([`{"type":"a","id":"${newId()}","payload":1}`])],
     ['an id in capitals', bodyOf([line({ id: newId().toUpperCase(), head: { type: 'a' }, payload: '1' })])],
@@ -126,6 +165,8 @@ describe('reading', () => {
     ['a tab', bodyOf([line({ id: newId(), head: { type: 'a' }, payload: '[1,\t2]' })])],
     ['a job over two lines', bodyOf([line({ id: newId(), head: { type: 'a' }, payload: '{}' }).replace('}', '\n}')])],
     ['nothing in it', '{"jobs":[\n]}'],
+    ['an empty line', '{"jobs":[\n\n]}'],
+    ['a comma after the last job', bodyOf([line({ id: newId(), head: { type: 'a' }, payload: '1' }), ''])],
     ['a wrong option', bodyOf([line({ id: newId(), head: { type: 'a', delay: 'soon' }, payload: '1' })])],
   ])('a body with %s is left to reading it in full', (_, text) => {
     expect(readBatchLines(text)).toBeUndefined();
@@ -238,17 +279,65 @@ describe('a server', () => {
     expect(rows).toEqual([{ payload: kept }]);
   });
 
+  describe('that gets a job alone', () => {
+    const postOne = (body: string) => api.call('/api/v1/jobs', { method: 'POST', body });
+    const payloadOf = async (id: string) => {
+      const { rows } = await api.database.pool.query('select payload::text from drover.job where id = $1', [id]);
+      return rows[0]?.payload as string | undefined;
+    };
+    // from the second on, the lane is known and the job is a plain insert
+    beforeAll(() => postOne(jobLine('1')));
+
+    test.each([
+      ['as it was written', '{"a": [1, 2],"a":1e3}', '{"a": [1, 2],"a":1e3}'],
+      ['with its escapes', '"\\u0000 \\ud800 é🐑"', '"\\u0000 \\ud800 é🐑"'],
+      ['as it was checked, if it is long', `[1,${' '.repeat(20_000)}2]`, '[1,2]'],
+      ['without what does not count, if it is long', `{"a":"${'x'.repeat(20_000)}","a":1}`, '{"a":1}'],
+    ])('keeps its payload %s', async (_, payload, kept) => {
+      const id = newId();
+      const answer = await postOne(jobLine(payload, id));
+      expect(answer).toMatchObject({ status: 201, body: { id, created: true } });
+      expect(await payloadOf(id)).toBe(kept);
+      expect((await postOne(jobLine(payload, id))).body).toEqual({ id, created: false });
+    });
+
+    test('takes what stands after the payload for what it is', async () => {
+      const id = newId();
+      expect((await postOne(jobLine('{"a":1},"queue":"later"', id))).status).toBe(201);
+      expect((await api.call(`/api/v1/jobs/${id}`)).body).toMatchObject({ queue: 'later', payload: { a: 1 } });
+    });
+
+    test.each([
+      ['two values', '1,2', 400, 'invalid_json'],
+      ['a word', 'nothing', 400, 'invalid_json'],
+      ['half an object', '{"a":', 400, 'invalid_json'],
+      ['nothing', '', 400, 'invalid_json'],
+      ['too many bytes', `"${'é'.repeat(5000)}"`, 413, 'payload_too_large'],
+      ['too many levels', '['.repeat(1001) + ']'.repeat(1001), 400, 'invalid_request'],
+    ])('refuses one with %s for a payload', async (_, payload, status, code) => {
+      const before = await stored();
+      const answer = await postOne(jobLine(payload));
+      expect(answer.status).toBe(status);
+      expect(errorOf(answer).code).toBe(code);
+      expect(await stored()).toBe(before);
+    });
+
+    test('takes good ones beside bad ones', async () => {
+      const answers = await Promise.all(
+        Array.from({ length: 30 }, (_, index) => postOne(jobLine(index % 3 === 0 ? '1,2' : '{"a":1}'))),
+      );
+      expect(answers.map(({ status }) => status)).toEqual(
+        Array.from({ length: 30 }, (_, index) => (index % 3 === 0 ? 400 : 201)),
+      );
+    });
+  });
+
   test('relies on PostgreSQL to take nothing for JSON that is none', async () => {
     const { pool } = api.database;
     await pool.query(`create function takes(given text) returns boolean language plpgsql as $$
       begin perform given::json; return true; exception when others then return false; end $$`);
     const texts = fc.sample(
-      fc.tuple(fc.json(), fc.array(damage, { maxLength: 2 })).map(([json, faults]) =>
-        faults.reduce((text, { at, removed, added }) => {
-          const place = at % (text.length + 1);
-          return text.slice(0, place) + added + text.slice(place + removed);
-        }, json),
-      ),
+      fc.tuple(fc.json(), fc.array(damage, { maxLength: 2 })).map(([json, faults]) => damaged(json, faults)),
       5000,
     );
     const odd = [

@@ -78,10 +78,25 @@ describe('the connections of a server', () => {
     const inDoubt = `from pg_stat_activity where ${OWN} and state = 'idle' and query like '%as two%'`;
     await expect.poll(async () => (await database.pool.query(`select ${inDoubt}`)).rows.length).toBe(1);
     await database.pool.query(`select pg_terminate_backend(pid) ${inDoubt}`);
-    await expect.poll(async () => (await database.pool.query(`select ${inDoubt}`)).rows.length).toBe(0);
+    await expect.poll(() => holder.holds(ADMIN_SHUTDOWN)).toBe(true);
     pass();
     expect(await answered).toEqual([{ two: 2 }]);
     for (let each = 0; each < POOL_SIZE; each++) expect(await db.control.run(answer)).toEqual([{ one: 1 }]);
+  });
+
+  test('end in one packet with an answer, while somebody waits: he gets another', async () => {
+    const single = connectDatabase({ url: holder.url, poolSize: 1 });
+    const pass = holder.holdAnswersTo('answer_awaited');
+    const answered = single.control.runTexts(sql('answer_awaited')`select 'awaited'`, []);
+    const waiting = single.control.runTexts(answer, []);
+    const inDoubt = `from pg_stat_activity where ${OWN} and state = 'idle' and query like '%awaited%'`;
+    await expect.poll(async () => (await database.pool.query(`select ${inDoubt}`)).rows.length).toBe(1);
+    await database.pool.query(`select pg_terminate_backend(pid) ${inDoubt}`);
+    await expect.poll(() => holder.holds(ADMIN_SHUTDOWN)).toBe(true);
+    pass();
+    expect(await answered).toEqual([['awaited']]);
+    expect(await waiting).toEqual([['1']]);
+    await single.close();
   });
 });
 

@@ -1,4 +1,5 @@
 /** The statements of the hot path: what a connection is worth after each way in which one can end. */
+import fc from 'fast-check';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { connectDatabase, type Database } from '../../src/db/database.js';
 import { type Statement, sql } from '../../src/db/statement.js';
@@ -31,6 +32,14 @@ test('rows are texts, in their order, also when the statement is repeated', asyn
   ]);
   expect(await run(echo, 'ü "\\', '', '1')).toEqual([['ü "\\', '', null]]);
   expect(await run(echo, 'a', 'b', '0')).toEqual([]);
+});
+
+test('any text arrives as it is, and half a character as the sign for that', async () => {
+  const texts = fc.sample(fc.string({ unit: 'binary', maxLength: 50 }), 500).map((text) => text.replaceAll('\0', ''));
+  for (const text of [...texts, 'é'.repeat(100_000), '\r\n\t', '🐑']) {
+    const arrived = Buffer.from(text).toString();
+    expect(await run(echo, text, text, '1')).toEqual([[arrived, arrived, null]]);
+  }
 });
 
 test.each([

@@ -7,6 +7,8 @@ import { copyJobs, isWorthCopying } from '../../src/lifecycle/copy-jobs.js';
 import { insertJobs, type JobToInsert, type RowToInsert } from '../../src/lifecycle/enqueue.js';
 import { type IdRange, idRangeOf } from '../../src/lifecycle/id-range.js';
 import { insertOne } from '../../src/lifecycle/insert-one.js';
+import { createKnownLanes } from '../../src/lifecycle/known-lanes.js';
+import { UnreadableJson, UnreadJson } from '../../src/lifecycle/unread-json.js';
 import { createLifecycleBench, type LifecycleBench, SERVER_ID } from '../support/lifecycle.js';
 
 const MANY = 50;
@@ -64,6 +66,57 @@ test('a job that exists, or has finished, is not added alone', async () => {
   await completeJobs(bench.db.control, SERVER_ID, [{ id: row.job.id, fence: 1, runMs: 1, result: undefined }]);
   await expect(add()).rejects.toMatchObject({ sqlState: '23505', message: expect.stringContaining('finished before') });
   expect((await bench.row(row.job.id)).state).toBe('succeeded');
+});
+
+test('a job alone that waits for the finish of its first copy does not bring it back', async () => {
+  const lanes = createKnownLanes();
+  const [row] = rowsOf(makeJobs('finishing-alone', 1)) as [RowToInsert];
+  const { id } = row.job;
+  expect(await insertJobs(bench.db.bulk, [row], { lanes })).toEqual(new Set());
+  expect(lanes.has('default', 'finishing-alone')).toBe(true);
+  await bench.claim(1, { types: ['finishing-alone'] });
+  const commit = await bench.finishWithoutCommit(id);
+  const repeated = insertJobs(bench.db.bulk, [row], { lanes });
+  await bench.untilSomeoneWaits();
+  await commit();
+  expect(await repeated).toEqual(new Set([id]));
+  expect((await bench.row(id)).state).toBe('succeeded');
+});
+
+test.each([
+  ['a day before now', '-23 hours'],
+  ['half an hour ahead, by a clock that has gone back', '30 minutes'],
+])('a job that has finished %s is not added alone again', async (_, offset) => {
+  const lanes = createKnownLanes();
+  const [row] = rowsOf(makeJobs('long-done', 1)) as [RowToInsert];
+  await insertJobs(bench.db.bulk, [row], { lanes });
+  await bench.claim(1, { types: ['long-done'] });
+  const commit = await bench.finishWithoutCommit(row.job.id);
+  await commit();
+  await bench.pool.query('update drover.job_history set finished_at = now() + $2::interval where id = $1', [
+    row.job.id,
+    offset,
+  ]);
+  expect(await insertJobs(bench.db.bulk, [row], { lanes })).toEqual(new Set([row.job.id]));
+});
+
+test('a job alone notes its lane, and is found in it by a claim', async () => {
+  const lanes = createKnownLanes();
+  for (let round = 0; round < 3; round++) {
+    await insertJobs(bench.db.bulk, rowsOf(makeJobs('first-of-its-lane', 1)), { lanes });
+  }
+  const { rows } = await bench.pool.query(`select queue from drover.lane where type = 'first-of-its-lane'`);
+  expect(rows).toEqual([{ queue: 'default' }]);
+  expect(await bench.claim(5, { types: ['first-of-its-lane'] })).toHaveLength(3);
+});
+
+test('a job alone with a payload that is no JSON is not added', async () => {
+  const lanes = createKnownLanes();
+  await insertJobs(bench.db.bulk, rowsOf(makeJobs('unread', 1)), { lanes });
+  const payload = new UnreadJson('1,2');
+  const row = { job: { id: newId(), type: 'unread', payload }, payloadText: payload.text };
+  await expect(insertJobs(bench.db.bulk, [row], { lanes })).rejects.toThrow(UnreadableJson);
+  expect(await bench.claim(5, { types: ['unread'] })).toHaveLength(1);
 });
 
 test('of one batch some are given to workers and others wait', async () => {

@@ -9,6 +9,8 @@ export type AnswerHolder = {
   readonly url: string;
   /** From now on; gives what lets them pass again, all that have come in one packet. */
   holdAnswersTo(word: string): () => void;
+  /** Whether what is kept back says this. */
+  holds(word: string): boolean;
   close(): Promise<void>;
 };
 
@@ -50,6 +52,7 @@ export async function startAnswerHolder(databaseUrl: string): Promise<AnswerHold
         held = undefined;
       };
     },
+    holds: (word) => held !== undefined && Buffer.concat(held.answers).includes(word),
     async close() {
       for (const socket of sockets) socket.destroy();
       await new Promise((resolve) => server.close(resolve));

@@ -1,0 +1,56 @@
+/** What the database itself refuses, whoever writes it. */
+import { newId } from '@drover/protocol';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { createTestDatabase, type TestDatabase } from '../support/database.js';
+
+let database: TestDatabase;
+beforeAll(async () => {
+  database = await createTestDatabase();
+});
+afterAll(() => database.drop());
+
+const insert = (columns: Record<string, unknown>) => {
+  const row = { id: newId(), queue: 'default', type: 'a', payload: '1', ...columns };
+  const places = Object.keys(row).map((_, index) => `$${index + 1}`);
+  return database.pool.query(
+    `insert into drover.job (${Object.keys(row).join(', ')}) values (${places.join(', ')})`,
+    Object.values(row),
+  );
+};
+const held = { session_id: newId(), fence: 1, attempt: 1 };
+
+test.each([
+  ['waits', {}],
+  ['waits for its time', { state: 'scheduled' }],
+  ['waits for others', { state: 'blocked' }],
+  ['runs', { state: 'running', ...held }],
+  ['was lost and is held', { state: 'unknown', ...held }],
+  ['has been handed back', { fence: 3, attempt: 1 }],
+])('a job that %s is taken', async (_, columns) => {
+  await insert(columns);
+});
+
+test.each([
+  ['has succeeded', { state: 'succeeded' }],
+  ['has failed', { state: 'failed' }],
+  ['was cancelled', { state: 'cancelled' }],
+  ['has succeeded, with a holder', { state: 'succeeded', ...held }],
+  ['runs nowhere', { state: 'running' }],
+  ['was lost by nobody', { state: 'unknown' }],
+  ['waits, with a holder', held],
+  ['waits for its time, with a holder', { state: 'scheduled', ...held }],
+  ['waits for others, with a holder', { state: 'blocked', ...held }],
+  ['has an attempt without a grant', { attempt: 1 }],
+  ['has an attempt below the first', { attempt: -1 }],
+  ['may have no attempt', { max_attempts: 0 }],
+  ['was lost less than never', { lost_attempts: -1 }],
+])('an unfinished job that %s is refused', async (_, columns) => {
+  await expect(insert(columns)).rejects.toMatchObject({ code: '23514', constraint: 'job_is_sound' });
+});
+
+test('the check has been made for the rows from before it, too', async () => {
+  const { rows } = await database.pool.query(
+    `select conname, convalidated from pg_constraint where conrelid = 'drover.job'::regclass and contype = 'c'`,
+  );
+  expect(rows).toEqual([{ conname: 'job_is_sound', convalidated: true }]);
+});
