@@ -2,7 +2,7 @@
 --
 -- What a job that is added alone costs, less (decision 0004).
 
--- The three checks of a job's row as one: PostgreSQL reads each of them anew for every statement, which was a tenth of the
+-- The three checks of a job's row as one: PostgreSQL reads each of them anew for every statement, which was a twelfth of its
 -- time of adding one job. States are in the order of migration 0001, unfinished ones first and those with a holder last of
 -- them.
 --

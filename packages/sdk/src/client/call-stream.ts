@@ -28,7 +28,7 @@ export class CallStream {
   readonly #socket: WebSocket;
   readonly #waiting = new Map<number, Waiting>();
   #tcp: Socket | undefined;
-  /** Runs while the socket keeps the process alive: a timer for each call would cost more than the call's own text. */
+  /** Runs while the socket keeps the process alive; one timer for all calls. */
   #watch: NodeJS.Timeout | undefined;
   #last = 0;
   #wasOpen = false;

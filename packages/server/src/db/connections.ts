@@ -1,7 +1,6 @@
 /**
  * The connections of one pool: opened when they are needed, up to `max`, each for one statement at a time. One that is free is
- * had at once, without a promise, a timer or a listener of its own, which with pg-pool were a tenth of the server's time of
- * adding one job.
+ * had at once, without a promise, a timer or a listener of its own as with pg-pool: see decision 0018.
  *
  * What always holds: a connection is being opened, in use, free, or gone; whoever waits for one gets the next that is given
  * back, one opened in place of one that is gone, or an error after CONNECT_TIMEOUT_MS; one that breaks while it is free is not

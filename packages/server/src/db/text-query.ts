@@ -1,7 +1,6 @@
 /**
  * A prepared statement with texts for values, whose rows come as texts. pg's own query asks for a description of the rows each
- * time, turns them into objects by it, sends its messages one by one, and does more that the hot path has no use for: a tenth
- * of the server's time of adding one job.
+ * time, turns them into objects by it, sends its messages one by one, and does more that the hot path has no use for.
  */
 import type pg from 'pg';
 import type { Statement } from './statement.js';

@@ -46,7 +46,7 @@ export function checkNewJobs(jobs: readonly NewJob[], limits: NewJobLimits, inBa
 
 let latest = { second: 0, id: '' };
 
-/** Written once a second: for a job that comes alone it would cost as much as all of the other checks. */
+/** Written once a second, not for every job that comes alone: it may be a second too strict. */
 function latestIdAt(nowMs: number): string {
   const second = Math.floor(nowMs / 1000);
   if (second !== latest.second) latest = { second, id: afterIdsOf(second * 1000 + ID_AHEAD_LIMIT_MS) };

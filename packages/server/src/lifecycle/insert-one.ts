@@ -1,6 +1,6 @@
 /**
  * new → ready or running, for one job that is surely new, brings no options and whose lane is known, as most that come alone
- * do: it costs PostgreSQL a quarter less than the function of enqueue.ts. It means the same, but for a job that exists, finished
+ * do: it costs PostgreSQL some fifth less than the function of enqueue.ts. It means the same, but for a job that exists, finished
  * or not: then nothing is added, and the error is a unique violation.
  *
  * The history is looked at after the insert, in a statement of its own within the function, which has a later snapshot: see
