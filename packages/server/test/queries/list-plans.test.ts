@@ -10,6 +10,9 @@ import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { makePastPartitions } from './job-rows.js';
 
 const DAY_MS = 86_400_000;
+/** The present of these tests: how much of today is in its partition must not depend on when they run. */
+const NOON_MS = new Date().setUTCHours(12, 0, 0, 0);
+const NOON = `timestamptz '${new Date(NOON_MS).toISOString()}'`;
 const DAYS = 5;
 const HOT_ROWS = 60_000;
 const FINISHED_ROWS = 150_000;
@@ -30,7 +33,7 @@ beforeAll(async () => {
     select ${id}, at, at, at + interval '1 s', 1, 1, 10, 0, 0, '{"name": "somebody"}',
       (case when n % 50 = 1 then 'failed' when n % 50 = 2 then 'cancelled' else 'succeeded' end)::drover.job_state, ${names}
     from (
-      select n, now() - interval '${DAYS} days' + n * (interval '${DAYS} days' / ${FINISHED_ROWS}) as at
+      select n, ${NOON} - interval '${DAYS} days' + n * (interval '${DAYS} days' / ${FINISHED_ROWS}) as at
       from generate_series(1, ${FINISHED_ROWS - 1}) n
     ) numbered`);
   await database.pool.query(`
@@ -39,7 +42,7 @@ beforeAll(async () => {
       (case when n % 20 = 3 then 'scheduled' when n % 1000 = 7 then 'running' else 'ready' end)::drover.job_state,
       case when n % 20 <> 3 and n % 1000 = 7 then gen_random_uuid() end, ${names}
     from (
-      select n, now() - interval '1 hour' + n * (interval '1 hour' / ${HOT_ROWS}) as at
+      select n, ${NOON} - interval '1 hour' + n * (interval '1 hour' / ${HOT_ROWS}) as at
       from generate_series(1, ${HOT_ROWS}) n
     ) numbered`);
   await database.pool.query('vacuum analyze drover.job');
@@ -54,7 +57,7 @@ type Scan = { node: string; table: string; rowsRead: number };
 
 /** Each read of a job table that was really made, with the rows it had to look at. */
 async function scansOf(filters: Partial<ListJobsQuery>, afterId?: string): Promise<Scan[]> {
-  const { statement, values } = listStatement(filters as ListJobsQuery, afterId, 51, Date.now());
+  const { statement, values } = listStatement(filters as ListJobsQuery, afterId, 51, NOON_MS);
   if (!statement) return [];
   const explain = { name: '', text: `explain (analyze, format json) ${statement.text}` };
   const [row] = await db.reads.run<{ 'QUERY PLAN': [{ Plan: PlanNode }] }>(explain, values);
@@ -81,7 +84,7 @@ function collect(node: PlanNode, scans: Scan[]): void {
   for (const child of node.Plans ?? []) collect(child, scans);
 }
 
-const ago = (days: number) => new Date(Date.now() - days * DAY_MS).toISOString();
+const ago = (days: number) => new Date(NOON_MS - days * DAY_MS).toISOString();
 const rowsRead = (scans: Scan[]) => scans.reduce((sum, scan) => sum + scan.rowsRead, 0);
 
 describe('a page is read from an index and costs about a page', () => {
@@ -133,6 +136,11 @@ describe('the history is never read as a whole', () => {
     const finished = await scansOf({ finishedAfter: ago(3), finishedBefore: ago(2.9) });
     expect(rowsRead(finished)).toBeLessThan(2 * aDay);
     expect(new Set(finished.map(({ table }) => table)).size).toBeLessThanOrEqual(2);
+  });
+
+  test('a time shortly after midnight costs at most a page and the day before', async () => {
+    const scans = await scansOf({ createdAfter: ago(0.5 - 0.01) });
+    expect(rowsRead(scans)).toBeLessThan(FINISHED_ROWS / DAYS + 2500);
   });
 });
 
