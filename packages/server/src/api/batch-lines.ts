@@ -8,8 +8,8 @@
  * {"id":"0198…","type":"email.send","payload":{"to":"b@example.com"}}
  * ],"answer":"existing"}
  * ```
- * Any other body is left to JSON.parse, and so is one of this form if a payload turns out not to be JSON (UnreadableJson). A job that
- * comes alone is such a line by itself.
+ * Any other body is left to JSON.parse, and so is one of this form if a payload turns out not to be JSON (UnreadableJson).
+ * A job that comes alone is such a line by itself.
  *
  * Why that means the same: strings in JSON hold no line break, so if the head of each line is an object and its payload is a
  * value, by themselves, then each line is a job and the whole is the batch. Whatever else a line may be, `"payload":1,"queue":"q"`

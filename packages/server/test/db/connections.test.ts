@@ -1,5 +1,5 @@
 /** The connections of one pool: who gets one, when, and what becomes of those that break. */
-import { createServer } from 'node:net';
+import { connect as connectSocket, createServer, type Socket } from 'node:net';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { type Connection, type Connections, createConnections } from '../../src/db/connections.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
@@ -102,6 +102,37 @@ test('one that breaks while it is free is told of and not given out', async () =
   expect(await pidOf(await take(connections))).not.toBe(pid);
 });
 
+test('one that gets an error nobody asked for while it is free is closed, also if the database keeps it open', async () => {
+  const target = new URL(database.url);
+  const near: Socket[] = [];
+  const proxy = createServer((socket) => {
+    near.push(socket);
+    const far = connectSocket(Number(target.port), target.hostname);
+    socket.on('error', () => {}).on('close', () => far.destroy());
+    far.on('error', () => {});
+    socket.pipe(far).pipe(socket);
+  });
+  await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
+  const url = new URL(database.url);
+  url.port = String((proxy.address() as { port: number }).port);
+  const connections = connect({ url: url.href });
+  const connection = await take(connections);
+  await pidOf(connection);
+  giveBack(connection);
+  const [socket] = near as [Socket];
+  const closed = new Promise((resolve) => socket.once('close', resolve));
+  const fields = 'SERROR\0C57014\0Mno reason\0\0';
+  const length = Buffer.alloc(4);
+  length.writeInt32BE(4 + fields.length);
+  socket.write(Buffer.concat([Buffer.from('E'), length, Buffer.from(fields)]));
+  await closed;
+  expect(errors).toMatchObject([{ message: 'no reason' }]);
+  expect(await take(connections)).not.toBe(connection);
+  for (const { connection: other } of [...taken]) giveBack(other);
+  await connections.end();
+  await new Promise((resolve) => proxy.close(resolve));
+});
+
 test('in place of one that comes back broken, another is opened for whoever waits', async () => {
   const connections = connect();
   const [broken] = [await take(connections), await take(connections)];
@@ -150,7 +181,7 @@ test('ending refuses those who wait and those who come, and waits for what is in
   const [first, second] = [await take(connections), await take(connections)];
   const waiting = expect(connections.take()).rejects.toThrow('have been closed');
   let isEnded = false;
-  const ended = connections.end().then(() => {
+  const ended = Promise.race([connections.end(), connections.end()]).then(() => {
     isEnded = true;
   });
   await waiting;
