@@ -11,6 +11,11 @@
  * The number is the client's and tells the answers apart, which come in any order. A refusal to be repeated
  * later has the seconds of `Retry-After` after its status. A connection that ends has answered what it has
  * answered; the rest may or may not have happened, and is repeated with the same ids, as over HTTP.
+ *
+ * A call that adds one job may end its line with the era: `7 POST /api/v1/jobs 4711`. That says that the id of the job was made
+ * for this call, is known to nobody else and has never been sent before, and which era the client has heard of last (decision
+ * 0019). Servers that know of eras name theirs when they accept the connection (ERA_HEADER), and after the status of an answer
+ * to such a call if it is another than the client's: `7 201 era 4712`. Zero is for an era that is not known.
  */
 import { ROUTES, type RouteName } from './routes.js';
 
@@ -20,18 +25,31 @@ export const CALLS_PATH = '/api/v1/calls';
 export const CALLED_ROUTES = ['enqueueJob', 'enqueueJobs'] as const satisfies readonly RouteName[];
 export type CalledRoute = (typeof CALLED_ROUTES)[number];
 
-export type CallFrame = { number: number; route: CalledRoute; body: string };
-export type AnswerFrame = { number: number; status: number; retryAfterS: number | undefined; body: string };
+/** In the answer that accepts a connection: the era. */
+export const ERA_HEADER = 'drover-era';
+/** In a request over HTTP: a call with an era has carried this job before, and its end is not known. */
+export const REPEATED_HEADER = 'drover-repeated';
+
+export type CallFrame = { number: number; route: CalledRoute; era: number | undefined; body: string };
+export type AnswerFrame = {
+  number: number;
+  status: number;
+  /** At most one of these two. */
+  retryAfterS: number | undefined;
+  era: number | undefined;
+  body: string;
+};
 
 /** What a number can hold exactly. */
 const MAX_DIGITS = 15;
 const STATUS_DIGITS = 3;
 const ZERO = '0'.charCodeAt(0);
 
-const ROUTE_OF_TARGET = new Map<string, CalledRoute>(CALLED_ROUTES.map((name) => [targetOf(name), name]));
+const ERA = ' era ';
+const TARGETS = CALLED_ROUTES.map((route) => ({ route, target: targetOf(route) }));
 
-export function callText(number: number, route: CalledRoute, body: string): string {
-  return `${number} ${targetOf(route)}\n${body}`;
+export function callText(number: number, route: CalledRoute, body: string, era?: number | undefined): string {
+  return `${number} ${targetOf(route)}${era === undefined ? '' : ` ${era}`}\n${body}`;
 }
 
 /** Undefined for anything that is no call of one of these routes. */
@@ -39,13 +57,21 @@ export function parseCall(text: string): CallFrame | undefined {
   const numberEnd = text.indexOf(' ');
   const lineEnd = endOfLine(text);
   const number = numberIn(text, 0, numberEnd);
-  const route = ROUTE_OF_TARGET.get(text.slice(numberEnd + 1, lineEnd));
-  if (number === undefined || route === undefined) return undefined;
-  return { number, route, body: text.slice(lineEnd + 1) };
+  if (number === undefined) return undefined;
+  for (const { route, target } of TARGETS) {
+    if (!text.startsWith(target, numberEnd + 1)) continue;
+    const targetEnd = numberEnd + 1 + target.length;
+    if (targetEnd === lineEnd) return { number, route, era: undefined, body: text.slice(lineEnd + 1) };
+    if (route !== 'enqueueJob' || text[targetEnd] !== ' ') continue;
+    const era = numberIn(text, targetEnd + 1, lineEnd);
+    return era === undefined ? undefined : { number, route, era, body: text.slice(lineEnd + 1) };
+  }
+  return undefined;
 }
 
-export function answerText({ number, status, retryAfterS, body }: AnswerFrame): string {
-  return `${number} ${status}${retryAfterS === undefined ? '' : ` ${retryAfterS}`}\n${body}`;
+export function answerText({ number, status, retryAfterS, era, body }: AnswerFrame): string {
+  const more = retryAfterS !== undefined ? ` ${retryAfterS}` : era !== undefined ? `${ERA}${era}` : '';
+  return `${number} ${status}${more}\n${body}`;
 }
 
 export function parseAnswer(text: string): AnswerFrame | undefined {
@@ -56,9 +82,13 @@ export function parseAnswer(text: string): AnswerFrame | undefined {
   const status = numberIn(text, numberEnd + 1, statusEnd);
   if (number === undefined || status === undefined || statusEnd > lineEnd) return undefined;
   const body = text.slice(lineEnd + 1);
-  if (statusEnd === lineEnd) return { number, status, retryAfterS: undefined, body };
+  if (statusEnd === lineEnd) return { number, status, retryAfterS: undefined, era: undefined, body };
+  if (text.startsWith(ERA, statusEnd)) {
+    const era = numberIn(text, statusEnd + ERA.length, lineEnd);
+    return era === undefined ? undefined : { number, status, retryAfterS: undefined, era, body };
+  }
   const retryAfterS = text[statusEnd] === ' ' ? numberIn(text, statusEnd + 1, lineEnd) : undefined;
-  return retryAfterS === undefined ? undefined : { number, status, retryAfterS, body };
+  return retryAfterS === undefined ? undefined : { number, status, retryAfterS, era: undefined, body };
 }
 
 function targetOf(route: CalledRoute): string {

@@ -7,8 +7,10 @@ export {
   type CalledRoute,
   type CallFrame,
   callText,
+  ERA_HEADER,
   parseAnswer,
   parseCall,
+  REPEATED_HEADER,
 } from './calls.js';
 export { describeIssues, fieldName, invalidInput } from './describe-issues.js';
 export {

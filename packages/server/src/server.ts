@@ -30,6 +30,7 @@ import { createDuties } from './housekeeping/duties.js';
 import { leaveCluster, type ServerIdentity, sayPresence } from './housekeeping/presence.js';
 import { createClusterIdReader, publishPayloadLimit } from './housekeeping/settings.js';
 import { cancelJobs, jobState } from './lifecycle/cancel.js';
+import { createEras } from './lifecycle/eras.js';
 import { retryJob } from './lifecycle/retry.js';
 import { failUnknownJob } from './lifecycle/settle.js';
 import { createMetrics, type FinishedState } from './metrics.js';
@@ -113,8 +114,13 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
     },
     signal: stopping.signal,
   });
+  const eras = createEras({
+    db: db.bulk,
+    onError: (error) => logger.warn({ err: error }, 'the era of adds could not be read, trying again'),
+  });
   const intake = createIntake({
     db: db.bulk,
+    eras,
     dispatcher,
     logger,
     metrics,
@@ -140,6 +146,7 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
 
   const engine: Engine = {
     enqueue: intake.enqueue,
+    era: () => eras.current,
     waitForFinish: waiters.wait,
     async cancel(jobId) {
       const { cancelled, requested } = await cancelJobs(db.bulk, id, [jobId]);
@@ -251,7 +258,7 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
     },
   });
   const http = createHttpServer({ handlers, config, logger, serverId: id });
-  const calls = createCallStream({ handlers, config, logger });
+  const calls = createCallStream({ handlers, config, logger, era: engine.era });
   routeUpgrades(http.server, { [STREAM_PATH]: stream, [CALLS_PATH]: calls });
 
   let stopped: Promise<void> | undefined;
@@ -265,6 +272,7 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
     );
     await Promise.all([intake.stop(), dispatcher.stop(), due.stop(), ticker.stop()]);
     waiters.stop();
+    eras.stop();
     await stream.stop(STOP_GRACE_MS);
     await Promise.all([within(STOP_GRACE_MS, outcomes.idle()), within(STOP_GRACE_MS, progress.idle())]);
     await Promise.all([duties.stop(), wakeups.stop(), calls.stop(STOP_GRACE_MS), http.close()]);
@@ -292,6 +300,7 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
       await publishPayloadLimit(db.control, config.payloadLimitBytes).catch((error: Error) =>
         logger.warn({ err: error }, 'SQL enqueues keep the payload limit they had'),
       );
+      await eras.learn();
       duties.start();
       dispatcher.start();
       due.start();

@@ -5,7 +5,7 @@
  * the process alive while a call waits, and only a moment longer, as an idle HTTP connection does.
  */
 import type { Socket } from 'node:net';
-import { CALLS_PATH, type CalledRoute, callText, parseAnswer } from '@drover/protocol';
+import { CALLS_PATH, type CalledRoute, callText, ERA_HEADER, parseAnswer } from '@drover/protocol';
 import { LIMITS } from '@drover/protocol/limits';
 import { WebSocket } from 'ws';
 import { TimeoutError } from '../errors.js';
@@ -14,6 +14,12 @@ import type { HttpAnswer, ServerAddress } from './http-transport.js';
 const HANDSHAKE_MS = 5000;
 /** How much later than due it may be noticed that a call has no answer, or that no call waits any more. */
 const WATCH_MS = 50;
+
+/** A request that adds a job whose id was made for it, and what is known of its first try. */
+export type NewJobRequest = {
+  /** The server may have added the job without a look at the jobs that have finished, or may do so yet. */
+  mayBeAdded: boolean;
+};
 
 type Waiting = {
   resolve: (answer: HttpAnswer) => void;
@@ -28,6 +34,8 @@ export class CallStream {
   readonly #socket: WebSocket;
   readonly #waiting = new Map<number, Waiting>();
   #tcp: Socket | undefined;
+  /** As the server has told; undefined if it knows of none. */
+  #era: number | undefined;
   /** Runs while the socket keeps the process alive; one timer for all calls. */
   #watch: NodeJS.Timeout | undefined;
   #last = 0;
@@ -48,8 +56,10 @@ export class CallStream {
       },
     });
     this.#socket = socket;
-    socket.on('upgrade', ({ socket: tcp }) => {
+    socket.on('upgrade', ({ socket: tcp, headers }) => {
       this.#tcp = tcp;
+      const era = headers[ERA_HEADER];
+      if (era !== undefined) this.#era = Number(era);
     });
     socket.on('open', () => {
       this.#wasOpen = true;
@@ -69,12 +79,15 @@ export class CallStream {
     return this.#socket.readyState === WebSocket.OPEN && this.#waiting.size < LIMITS.callsUnderWay / 2;
   }
 
-  call(route: CalledRoute, body: string, timeoutMs: number): Promise<HttpAnswer> {
+  call(route: CalledRoute, body: string, timeoutMs: number, newJob?: NewJobRequest | undefined): Promise<HttpAnswer> {
     return new Promise((resolve, reject) => {
       const number = ++this.#last;
+      const era = newJob === undefined ? undefined : this.#era;
+      if (newJob !== undefined && era !== undefined) newJob.mayBeAdded = true;
       this.#waiting.set(number, { resolve, reject, timeoutMs, giveUpAt: performance.now() + timeoutMs });
       if (this.#watch === undefined) this.#startWatch();
-      this.#socket.send(callText(number, route, body));
+      // as bytes: those leave in one piece with the head of their frame, which a string does not
+      this.#socket.send(Buffer.from(callText(number, route, body, era)), { binary: false });
     });
   }
 
@@ -92,7 +105,8 @@ export class CallStream {
       return;
     }
     this.#waiting.delete(answer.number);
-    const { status, body, retryAfterS } = answer;
+    const { status, body, retryAfterS, era } = answer;
+    if (era !== undefined) this.#era = era;
     waiting.resolve({ status, text: body, retryAfterMs: retryAfterS === undefined ? undefined : retryAfterS * 1000 });
   }
 

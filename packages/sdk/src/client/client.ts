@@ -85,7 +85,7 @@ export class Client {
   constructor(requester: Requester) {
     this.#requester = requester;
     this.schedules = new Schedules(requester);
-    this.#gatherer = new Gatherer((jobs) => this.#sendJobs(jobs));
+    this.#gatherer = new Gatherer((jobs, areNew) => this.#sendJobs(jobs, areNew));
   }
 
   /** Adds one job. When this resolves, the job is in the database. Concurrent calls share requests. */
@@ -97,7 +97,7 @@ export class Client {
   async enqueue(reference: JobReference, payload?: unknown, options?: EnqueueOptions): Promise<JobHandle> {
     const encoded = encodeJob(reference, payload, options);
     const job = encoded instanceof Promise ? await encoded : encoded;
-    const { id, created } = await this.#gatherer.add(jobText(job));
+    const { id, created } = await this.#gatherer.add(jobText(job), options?.id === undefined);
     return new JobHandle(id, created, job.definition);
   }
 
@@ -215,8 +215,8 @@ export class Client {
     this.#requester.close();
   }
 
-  async #sendJobs(jobs: readonly string[]): Promise<readonly Enqueued[]> {
-    if (jobs.length === 1) return [(await this.#post('enqueueJob', jobs[0] as string)) as Enqueued];
+  async #sendJobs(jobs: readonly string[], areNew: boolean): Promise<readonly Enqueued[]> {
+    if (jobs.length === 1) return [(await this.#post('enqueueJob', jobs[0] as string, areNew)) as Enqueued];
     return this.#sendBatch(`{"jobs":[\n${jobs.join(',\n')}\n]}`);
   }
 
@@ -224,9 +224,10 @@ export class Client {
     return ((await this.#post('enqueueJobs', body)) as RouteAnswer<'enqueueJobs'>).items;
   }
 
-  #post(route: CalledRoute, body: RequestText): Promise<unknown> {
+  #post(route: CalledRoute, body: RequestText, isNewJob = false): Promise<unknown> {
     const { method, path } = ROUTES[route];
-    return this.#requester.request({ method, path, body, call: route });
+    const newJob = isNewJob ? { mayBeAdded: false } : undefined;
+    return this.#requester.request({ method, path, body, call: route, newJob });
   }
 }
 

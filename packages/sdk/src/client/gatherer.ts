@@ -15,10 +15,18 @@ const MAX_BATCH_LENGTH = 8 * 1024 * 1024;
 /** Characters that may wait for their request in all. */
 const MAX_WAITING_LENGTH = 256 * 1024 * 1024;
 
-/** Sends jobs, each as JSON text, as one request; answers in the same order. */
-export type SendJobs = (jobs: readonly string[]) => Promise<readonly Enqueued[]>;
+/**
+ * Sends jobs, each as JSON text, as one request; answers in the same order. `areNew`: their ids were made for this, and none of
+ * them has been sent before.
+ */
+export type SendJobs = (jobs: readonly string[], areNew: boolean) => Promise<readonly Enqueued[]>;
 
-type Waiting = { text: string; resolve: (enqueued: Enqueued) => void; reject: (error: unknown) => void };
+type Waiting = {
+  text: string;
+  isNew: boolean;
+  resolve: (enqueued: Enqueued) => void;
+  reject: (error: unknown) => void;
+};
 
 export class Gatherer {
   readonly #send: SendJobs;
@@ -32,13 +40,14 @@ export class Gatherer {
     this.#send = send;
   }
 
-  add(text: string): Promise<Enqueued> {
+  /** `isNew`: its id was made for this call. */
+  add(text: string, isNew: boolean): Promise<Enqueued> {
     if (this.#waitingLength + text.length > MAX_WAITING_LENGTH && this.#waiting.length > 0) {
       const message = `more than ${MAX_WAITING_LENGTH} characters of jobs wait to be sent; await earlier enqueues first`;
       return Promise.reject(new DroverError('overloaded', message));
     }
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ text, resolve, reject });
+      this.#waiting.push({ text, isNew, resolve, reject });
       this.#waitingLength += text.length;
       if (this.#isFlushDue || this.#inFlight >= MAX_REQUESTS_IN_FLIGHT) return;
       this.#isFlushDue = true;
@@ -83,7 +92,12 @@ export class Gatherer {
     const groups = [batch];
     for (let group = groups.pop(); group !== undefined; group = groups.pop()) {
       try {
-        const answers = await this.#send(group.map((job) => job.text));
+        // what is sent again without those at fault is not new any more
+        const areNew = group === batch && group.every((job) => job.isNew);
+        const answers = await this.#send(
+          group.map((job) => job.text),
+          areNew,
+        );
         settle(group, answers);
       } catch (error) {
         if (group.length > 1 && isAboutContent(error)) groups.push(...separate(group, error));

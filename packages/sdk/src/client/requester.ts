@@ -8,6 +8,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type CalledRoute, DroverError, type ErrorCode } from '@drover/protocol';
 import { ConnectionError } from '../errors.js';
+import type { NewJobRequest } from './call-stream.js';
 import { type HttpAnswer, type RequestText, type ServerAddress, serverAddress } from './http-transport.js';
 import { serverError } from './server-error.js';
 import { Transport } from './transport.js';
@@ -27,6 +28,8 @@ export type ApiRequest = {
   waitMs?: number | undefined;
   /** Which route it is, if a call stream can carry it. */
   call?: CalledRoute | undefined;
+  /** It adds one job, whose id was made for it and has not been sent before. */
+  newJob?: NewJobRequest | undefined;
   signal?: AbortSignal | undefined;
 };
 
@@ -70,6 +73,7 @@ export class Requester {
             ...request,
             // over HTTP again: should a stream be the trouble, the way without it may work
             call: tries === 0 ? request.call : undefined,
+            isRepeated: tries > 0 && request.newJob?.mayBeAdded,
             timeoutMs: Math.min(timeoutMs, Math.max(1, leftMs)),
           }),
           server,
@@ -79,6 +83,7 @@ export class Requester {
       }
       if (!('error' in answer)) return answer.body;
       request.signal?.throwIfAborted();
+      if (tries === 0 && request.newJob && isRefused(answer.error)) request.newJob.mayBeAdded = false;
       const pauseMs = this.#pauseMs(tries, answer);
       const isLast = tries >= this.#options.retries || performance.now() + pauseMs >= deadline || this.#closed;
       if (!answer.repeatable || isLast) throw answer.error;
@@ -99,6 +104,11 @@ export class Requester {
     const pauseMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * PAUSE_FACTOR ** round);
     return Math.max(failure.retryAfterMs ?? 0, pauseMs * (0.5 + Math.random() / 2));
   }
+}
+
+/** Before anything was accepted. */
+function isRefused(error: Error): boolean {
+  return error instanceof DroverError && (error.code === 'overloaded' || error.code === 'shutting_down');
 }
 
 function noAnswer(cause: unknown, server: ServerAddress): Failure {

@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
 import { promisify } from 'node:util';
+import { newId } from '@drover/protocol';
 import { afterEach, describe, expect, it } from 'vitest';
 import { type ClientOptions, createClient } from '../../src/index.js';
 import { type CallPeer, startCallPeer } from '../support/call-peer.js';
@@ -10,7 +11,7 @@ afterEach(async () => {
   for (const close of closers.splice(0).reverse()) await close();
 });
 
-async function startPeer(options?: { refusesStreams?: boolean }): Promise<CallPeer> {
+async function startPeer(options?: Parameters<typeof startCallPeer>[0]): Promise<CallPeer> {
   const peer = await startCallPeer(options);
   closers.push(() => peer.close());
   return peer;
@@ -106,6 +107,56 @@ describe('a stream that breaks', () => {
     const { http } = peer.jobs;
     await client.enqueue('a', 1);
     expect(peer.jobs.http).toBe(http + 1);
+  });
+});
+
+describe('the era', () => {
+  const REFUSED = '{"error":{"code":"overloaded","message":"too much"}}';
+
+  it('is named for jobs whose ids were made here, as the server has told it last', async () => {
+    const peer = await startPeer({ era: 5 });
+    const client = clientOf({ url: peer.url });
+    await untilStreamed(client, peer);
+    peer.onCall = (_socket, accept) => accept({ era: 6 });
+    await client.enqueue('a', 2);
+    await client.enqueue('a', 3);
+    await client.enqueue('a', 4, { id: newId() });
+    expect(peer.eras).toEqual([5, 5, 6, undefined]);
+    await Promise.all([client.enqueue('a', 5), client.enqueue('a', 6)]);
+    expect(peer.eras).toHaveLength(4);
+    expect(peer.repeated).not.toContain(true);
+  });
+
+  it('is not named to a server that has told none', async () => {
+    const peer = await startPeer();
+    const client = clientOf({ url: peer.url });
+    await untilStreamed(client, peer);
+    await client.enqueue('a', 2);
+    expect(peer.eras).toEqual([undefined, undefined]);
+    peer.onCall = (socket) => socket.terminate();
+    await client.enqueue('a', 3);
+    expect(peer.repeated).not.toContain(true);
+  });
+
+  it('ends with a repeated try, unless the first was refused', async () => {
+    const peer = await startPeer({ era: 5 });
+    const client = clientOf({ url: peer.url });
+    await untilStreamed(client, peer);
+    peer.repeated.length = 0;
+    peer.onCall = (_socket, accept) => accept({ status: 429, body: REFUSED });
+    await client.enqueue('a', 2);
+    peer.onCall = (socket) => socket.terminate();
+    await client.enqueue('a', 3);
+    expect(peer.repeated).toEqual([false, true]);
+  });
+
+  it('does not end with a repeated job that brings its own id', async () => {
+    const peer = await startPeer({ era: 5 });
+    const client = clientOf({ url: peer.url });
+    await untilStreamed(client, peer);
+    peer.onCall = (socket) => socket.terminate();
+    await client.enqueue('a', 3, { id: newId() });
+    expect(peer.repeated).not.toContain(true);
   });
 });
 

@@ -18,11 +18,11 @@ describe('Gatherer', () => {
   it('sends the first job at once and gathers what comes while requests are under way', async () => {
     const { requests, send } = heldRequests();
     const gatherer = new Gatherer(send);
-    const added = [gatherer.add('a')];
+    const added = [gatherer.add('a', true)];
     await microtasks();
-    added.push(gatherer.add('b'));
+    added.push(gatherer.add('b', true));
     await microtasks();
-    added.push(gatherer.add('c'), gatherer.add('d'), gatherer.add('e'));
+    added.push(gatherer.add('c', true), gatherer.add('d', true), gatherer.add('e', true));
     await microtasks();
     expect(requests.map(({ jobs }) => jobs)).toEqual([['a'], ['b']]);
 
@@ -43,7 +43,7 @@ describe('Gatherer', () => {
       const field = jobs.length === 1 ? 'queue' : `jobs[${bad}].queue`;
       throw new DroverError('invalid_request', 'no', { issues: [{ field, message: 'no' }] });
     });
-    const settled = await Promise.allSettled(['a', 'bad', 'c', 'd'].map((text) => gatherer.add(text)));
+    const settled = await Promise.allSettled(['a', 'bad', 'c', 'd'].map((text) => gatherer.add(text, true)));
     expect(settled.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled', 'fulfilled']);
   });
 
@@ -54,15 +54,34 @@ describe('Gatherer', () => {
       if (jobs.includes('huge')) throw new DroverError('request_too_large', 'too large');
       return jobs.map((id) => ({ id, created: true }));
     });
-    const settled = await Promise.allSettled(['a', 'b', 'huge', 'd'].map((text) => gatherer.add(text)));
+    const settled = await Promise.allSettled(['a', 'b', 'huge', 'd'].map((text) => gatherer.add(text, true)));
     expect(settled.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'rejected', 'fulfilled']);
     expect(sizes).toEqual([4, 2, 2, 1, 1]);
+  });
+
+  it('calls a job new only if its id was made here and it has not been sent before', async () => {
+    const sent: [string, boolean][] = [];
+    const gatherer = new Gatherer(async (jobs, areNew) => {
+      sent.push([jobs.join(' '), areNew]);
+      if (jobs.length > 1) throw new DroverError('invalid_request', 'no');
+      return jobs.map((id) => ({ id, created: true }));
+    });
+    await gatherer.add('alone', true);
+    await gatherer.add('with its own id', false);
+    await Promise.all([gatherer.add('a', true), gatherer.add('b', true)]);
+    expect(sent).toEqual([
+      ['alone', true],
+      ['with its own id', false],
+      ['a b', true],
+      ['a', false],
+      ['b', false],
+    ]);
   });
 
   it('rejects the whole batch when the server could not be reached', async () => {
     const { requests, send } = heldRequests();
     const gatherer = new Gatherer(send);
-    const settled = Promise.allSettled([gatherer.add('a'), gatherer.add('b')]);
+    const settled = Promise.allSettled([gatherer.add('a', true), gatherer.add('b', true)]);
     await microtasks();
     requests[0]?.fail(new DroverError('database_unavailable', 'gone'));
     expect((await settled).map(({ status }) => status)).toEqual(['rejected', 'rejected']);

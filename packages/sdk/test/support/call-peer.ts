@@ -1,7 +1,7 @@
 /** A server that speaks HTTP and the call stream, scripted by a test over real sockets. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { answerText, CALLS_PATH, parseCall } from '@drover/protocol';
+import { type AnswerFrame, answerText, CALLS_PATH, ERA_HEADER, parseCall, REPEATED_HEADER } from '@drover/protocol';
 import { type WebSocket, WebSocketServer } from 'ws';
 
 type Sent = { jobs?: { id: string }[]; id?: string };
@@ -10,14 +10,21 @@ export type CallPeer = {
   readonly url: string;
   /** How many jobs came in each way. */
   readonly jobs: { http: number; stream: number };
+  /** What came with each call that adds one job: the era, or none. */
+  readonly eras: (number | undefined)[];
+  /** Which of the requests over HTTP said that they are repeated. */
+  readonly repeated: boolean[];
   readonly sockets: Set<WebSocket>;
   /** What happens to a call; by default it is accepted. */
-  onCall: (socket: WebSocket, accept: () => void) => void;
+  onCall: (socket: WebSocket, accept: (more?: Partial<AnswerFrame>) => void) => void;
   close(): Promise<void>;
 };
 
-export async function startCallPeer({ refusesStreams = false } = {}): Promise<CallPeer> {
+type PeerOptions = { refusesStreams?: boolean; era?: number };
+
+export async function startCallPeer({ refusesStreams = false, era }: PeerOptions = {}): Promise<CallPeer> {
   const streams = new WebSocketServer({ noServer: true });
+  if (era !== undefined) streams.on('headers', (headers) => headers.push(`${ERA_HEADER}: ${era}`));
   const http = createServer((request, response) => {
     let text = '';
     request.setEncoding('utf8');
@@ -25,6 +32,7 @@ export async function startCallPeer({ refusesStreams = false } = {}): Promise<Ca
       text += part;
     });
     request.on('end', () => {
+      peer.repeated.push(request.headers[REPEATED_HEADER] !== undefined);
       response.writeHead(201, { 'content-type': 'application/json' });
       response.end(accept('http', text));
     });
@@ -39,9 +47,14 @@ export async function startCallPeer({ refusesStreams = false } = {}): Promise<Ca
       stream.on('message', (data) => {
         const call = parseCall(String(data));
         if (!call) throw new Error(`no call: ${data}`);
-        peer.onCall(stream, () =>
+        if (call.route === 'enqueueJob') peer.eras.push(call.era);
+        peer.onCall(stream, (more) =>
           stream.send(
-            answerText({ number: call.number, status: 201, retryAfterS: undefined, body: accept('stream', call.body) }),
+            answerText({
+              ...{ number: call.number, status: 201, retryAfterS: undefined, era: undefined },
+              body: accept('stream', call.body),
+              ...more,
+            }),
           ),
         );
       });
@@ -58,6 +71,8 @@ export async function startCallPeer({ refusesStreams = false } = {}): Promise<Ca
   const peer: CallPeer = {
     url: `http://127.0.0.1:${(http.address() as AddressInfo).port}`,
     jobs: { http: 0, stream: 0 },
+    eras: [],
+    repeated: [],
     sockets: new Set(),
     onCall: (_socket, accepted) => accepted(),
     close() {

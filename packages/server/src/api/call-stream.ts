@@ -5,12 +5,14 @@
  * What always holds: a call gets one answer, unless its connection ends first; a frame that is no call ends
  * the connection with the reason.
  */
+import type { Duplex } from 'node:stream';
 import {
   answerText,
   CALLED_ROUTES,
   type CalledRoute,
   type CallFrame,
   DroverError,
+  ERA_HEADER,
   LIMITS,
   parseCall,
   ROUTES,
@@ -18,6 +20,7 @@ import {
 import type { Logger } from 'pino';
 import { type WebSocket, WebSocketServer } from 'ws';
 import type { ServerConfig } from '../config/server-config.js';
+import { sendText } from '../text-frame.js';
 import type { Stream } from '../upgrades.js';
 import { errorHeaders, logError, toDroverError } from './answer-error.js';
 import { createAdmission, type Principal } from './auth.js';
@@ -33,6 +36,8 @@ type CallStreamDeps = {
   handlers: Pick<RouteHandlers, CalledRoute>;
   config: Pick<ServerConfig, 'tokens' | 'insecure'>;
   logger: Logger;
+  /** The era of adds, zero if it is not known. */
+  era(): number;
 };
 
 /** The line of a call stands before its body. */
@@ -48,15 +53,16 @@ const READ_BODY = Object.fromEntries(CALLED_ROUTES.map((name) => [name, bodyRead
   [Name in CalledRoute]: BodyReader;
 };
 
-export function createCallStream({ handlers, config, logger }: CallStreamDeps): CallStream {
+export function createCallStream({ handlers, config, logger, era: currentEra }: CallStreamDeps): CallStream {
   const admit = createAdmission(config, ROLES);
   const server = new WebSocketServer({ noServer: true, perMessageDeflate: false, maxPayload: MAX_FRAME_BYTES });
+  server.on('headers', (headers) => headers.push(`${ERA_HEADER}: ${currentEra()}`));
   const sockets = new Set<WebSocket>();
   let underWay = 0;
   let stopping = false;
   let allAnswered = () => {};
 
-  function accept(socket: WebSocket, principal: Principal): void {
+  function accept(socket: WebSocket, carrier: Duplex, principal: Principal): void {
     let calls = 0;
     sockets.add(socket);
     socket.on('error', (error) => logger.debug({ err: error }, 'a call stream failed'));
@@ -68,7 +74,7 @@ export function createCallStream({ handlers, config, logger }: CallStreamDeps): 
       underWay += 1;
       void answer(call, principal, (text) => {
         // until it has left: a client that does not read its answers must not fill our memory
-        socket.send(text, () => {
+        sendText(socket, carrier, text, () => {
           calls -= 1;
         });
         underWay -= 1;
@@ -79,7 +85,7 @@ export function createCallStream({ handlers, config, logger }: CallStreamDeps): 
 
   /** Calls `send` once. */
   async function answer(
-    { number, route, body }: CallFrame,
+    { number, route, era, body }: CallFrame,
     principal: Principal,
     send: (text: string) => void,
   ): Promise<void> {
@@ -91,6 +97,7 @@ export function createCallStream({ handlers, config, logger }: CallStreamDeps): 
         query: undefined,
         body: READ_BODY[route](body),
         by: principal.name,
+        era,
         gone: () => new AbortController().signal,
         setStatus(other: number) {
           status = other;
@@ -98,15 +105,24 @@ export function createCallStream({ handlers, config, logger }: CallStreamDeps): 
       };
       const handle = handlers[route] as (call: Call<never>) => unknown;
       const found = await handle(call as unknown as Call<never>);
-      text = answerText({ number, status, retryAfterS: undefined, body: JSON.stringify(found) });
+      text = answerText({ number, status, retryAfterS: undefined, era: eraToTell(era), body: JSON.stringify(found) });
     } catch (error) {
       const known = toDroverError(error);
       logError(logger, known, { method: ROUTES[route].method, url: ROUTES[route].path });
       const retryAfter = errorHeaders(known)['retry-after'];
       const retryAfterS = retryAfter === undefined ? undefined : Number(retryAfter);
-      text = answerText({ number, status: known.status, retryAfterS, body: JSON.stringify(known.toBody()) });
+      text = answerText({
+        ...{ number, retryAfterS, status: known.status, body: JSON.stringify(known.toBody()) },
+        era: undefined,
+      });
     }
     send(text);
+  }
+
+  /** Only who has named an era understands one, and only another is worth telling. */
+  function eraToTell(named: number | undefined): number | undefined {
+    const era = currentEra();
+    return named === undefined || named === era ? undefined : era;
   }
 
   return {
@@ -114,7 +130,7 @@ export function createCallStream({ handlers, config, logger }: CallStreamDeps): 
       if (stopping) throw new DroverError('shutting_down', 'this server is stopping; send the request to another one');
       const principal = admit(request);
       request.socket.setKeepAlive(true, KEEP_ALIVE_MS);
-      server.handleUpgrade(request, socket, head, (opened) => accept(opened, principal));
+      server.handleUpgrade(request, socket, head, (opened) => accept(opened, socket, principal));
     },
     async stop(graceMs) {
       stopping = true;

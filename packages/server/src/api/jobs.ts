@@ -19,9 +19,12 @@ import { findJob, findJobWithAttempts, findOutcome } from '../queries/find-job.j
 import { listJobs } from '../queries/list-jobs.js';
 import type { Batch } from './batch-lines.js';
 import { readAgain } from './read-body.js';
-import type { RouteHandlers } from './route-handler.js';
+import type { Call, RouteHandlers } from './route-handler.js';
 
 type JobsDeps = { engine: Engine; db: Runner; config: Pick<ServerConfig, 'payloadLimitBytes'> };
+
+/** How a job was sent: see AddRequest. */
+type SentJob = Pick<Call<'enqueueJob'>, 'era' | 'isRepeated'>;
 
 type JobRoutes = Pick<
   RouteHandlers,
@@ -34,26 +37,28 @@ export function jobHandlers({ engine, db, config }: JobsDeps): JobRoutes {
   async function enqueueBatch(batch: Batch): Promise<RouteAnswer<'enqueueJobs'>> {
     checkNewJobs(batch.jobs, limits(), true);
     const jobs = batch.jobs.map(withId);
-    const existed = await engine.enqueue(jobs);
+    const existed = await engine.enqueue({ jobs });
     if (batch.answer === 'existing') {
       return { items: [...existed].map((place) => ({ id: (jobs[place] as JobToInsert).id, created: false })) };
     }
     return { items: jobs.map(({ id }, place) => ({ id, created: !existed.has(place) })) };
   }
 
-  async function enqueueOne(body: NewJob): Promise<RouteAnswer<'enqueueJob'>> {
+  async function enqueueOne(body: NewJob, sent: SentJob): Promise<RouteAnswer<'enqueueJob'>> {
     try {
       checkNewJobs([body], limits(), false);
       const job = withId(body);
-      const existed = await engine.enqueue([job]);
+      // an id that is made here is as new as it can be
+      const era = job === body ? sent.era : engine.era();
+      const existed = await engine.enqueue({ jobs: [job], era, isRepeated: sent.isRepeated });
       return { id: job.id, created: existed.size === 0 };
     } catch (error) {
-      return enqueueOne(readFully(body, error));
+      return enqueueOne(readFully(body, error), sent);
     }
   }
 
   return {
-    enqueueJob: ({ body }) => enqueueOne(body),
+    enqueueJob: (call) => enqueueOne(call.body, call),
 
     enqueueJobs: ({ body }) => enqueueBatch(body).catch((error) => enqueueBatch(readFully(body, error))),
 

@@ -12,16 +12,26 @@ import { DatabaseError, isPassing } from '../db/database-error.js';
 import { failpoint } from '../failpoint.js';
 import { createGatherer } from '../gather.js';
 import { assignmentText } from '../lifecycle/assignment-text.js';
-import { insertJobs, type JobToInsert, type RowToInsert } from '../lifecycle/enqueue.js';
+import { type InsertOptions, insertJobs, type JobToInsert, type RowToInsert } from '../lifecycle/enqueue.js';
+import type { Eras } from '../lifecycle/eras.js';
 import { createKnownLanes } from '../lifecycle/known-lanes.js';
 import { UnreadableJson, UnreadJson } from '../lifecycle/unread-json.js';
 import type { Metrics } from '../metrics.js';
 import type { Dispatcher } from './dispatcher.js';
 import type { Session } from './session.js';
 
+/** Jobs that are added by one request. */
+export type AddRequest = {
+  jobs: JobToInsert[];
+  /** If there is one job, whose id was made for this request and has never been sent before: in which era. */
+  era?: number | undefined;
+  /** The job was sent with an era before, and what became of it is not known. */
+  isRepeated?: boolean | undefined;
+};
+
 export type Intake = {
   /** See Engine. */
-  enqueue(jobs: JobToInsert[]): Promise<ReadonlySet<number>>;
+  enqueue(request: AddRequest): Promise<ReadonlySet<number>>;
   /** Jobs that wait to be written. */
   readonly pending: number;
   /** Refuses what comes from now on and resolves when the rest is done. */
@@ -30,6 +40,7 @@ export type Intake = {
 
 type IntakeDeps = {
   db: Runner;
+  eras: Eras;
   dispatcher: Dispatcher;
   logger: Logger;
   metrics: Pick<Metrics, 'enqueued'>;
@@ -56,24 +67,29 @@ const NONE: Existed = new Set();
 type Prepared = RowToInsert & { session: Session | undefined };
 
 export function createIntake(deps: IntakeDeps): Intake {
-  const { db, dispatcher, logger } = deps;
+  const { db, eras, dispatcher, logger } = deps;
   const lanes = createKnownLanes();
   let stopping = false;
 
-  const gatherer = createGatherer<JobToInsert[], Existed>({
-    weigh: (jobs) => jobs.length,
+  const gatherer = createGatherer<AddRequest, Existed>({
+    weigh: ({ jobs }) => jobs.length,
     maxWeight: MAX_JOBS_A_STATEMENT,
     concurrency: STATEMENTS_AT_ONCE,
     flush: insertRequests,
   });
 
-  async function insertRequests(requests: JobToInsert[][]): Promise<Answer[]> {
-    const jobs = requests.length === 1 ? (requests[0] as JobToInsert[]) : requests.flat();
+  async function insertRequests(requests: AddRequest[]): Promise<Answer[]> {
+    const alone = requests.length === 1 ? (requests[0] as AddRequest) : undefined;
+    const jobs = alone?.jobs ?? requests.flatMap((request) => request.jobs);
     const unique = uniqueById(jobs);
     const prepared = prepare(unique);
     let duplicates: ReadonlySet<string>;
     try {
-      duplicates = await insertSurely(prepared);
+      duplicates = await insertSurely(
+        prepared,
+        alone?.era,
+        requests.some(({ isRepeated }) => isRepeated),
+      );
       failpoint('insert.committed');
     } catch (error) {
       giveUpPlaces(prepared, error);
@@ -89,16 +105,16 @@ export function createIntake(deps: IntakeDeps): Intake {
   }
 
   /** Here it can be told which requests are at fault, so the others stay together. */
-  async function withoutUnreadable(requests: JobToInsert[][], error: UnreadableJson): Promise<Answer[]> {
-    const good = requests.filter((jobs) =>
+  async function withoutUnreadable(requests: AddRequest[], error: UnreadableJson): Promise<Answer[]> {
+    const good = requests.filter(({ jobs }) =>
       jobs.every(({ payload }) => !(payload instanceof UnreadJson) || payload.isJson()),
     );
     if (good.length === requests.length) return oneByOne(requests);
     const answers = good.length > 0 ? await insertRequests(good) : [];
-    return requests.map((jobs) => answers[good.indexOf(jobs)] ?? error);
+    return requests.map((request) => answers[good.indexOf(request)] ?? error);
   }
 
-  async function oneByOne(requests: JobToInsert[][]): Promise<Answer[]> {
+  async function oneByOne(requests: AddRequest[]): Promise<Answer[]> {
     const settled = await Promise.allSettled(requests.map((request) => insertRequests([request])));
     return settled.map((answer) =>
       answer.status === 'fulfilled' ? (answer.value[0] as Answer) : (answer.reason as Error),
@@ -127,15 +143,20 @@ export function createIntake(deps: IntakeDeps): Intake {
   }
 
   /** Repeats the insert while the database is only passingly away: the ids make that the same jobs. */
-  function insertSurely(rows: readonly RowToInsert[]): Promise<ReadonlySet<string>> {
-    return insertOnce(rows, false).catch(async (first: unknown) => {
+  function insertSurely(
+    rows: readonly RowToInsert[],
+    era: number | undefined,
+    isRepeated: boolean,
+  ): Promise<ReadonlySet<string>> {
+    const firstTry = isRepeated ? insertAgain(rows) : insertOnce(rows, { lanes, eras, era });
+    return firstTry.catch(async (first: unknown) => {
       let error = first;
       for (let tried = 1, pauseMs = FIRST_PAUSE_MS; isPassing(error) && tried < TRIES; tried++, pauseMs *= 3) {
         logger.warn({ err: error, jobs: rows.length }, 'jobs could not be inserted, trying again');
         lanes.forget();
         await new Promise((resolve) => setTimeout(resolve, pauseMs));
         try {
-          return await insertOnce(rows, true);
+          return await insertAgain(rows);
         } catch (next) {
           error = next;
         }
@@ -144,9 +165,15 @@ export function createIntake(deps: IntakeDeps): Intake {
     });
   }
 
-  function insertOnce(rows: readonly RowToInsert[], isRepeated: boolean): Promise<ReadonlySet<string>> {
+  function insertOnce(rows: readonly RowToInsert[], options: InsertOptions): Promise<ReadonlySet<string>> {
     failpoint('insert.before');
-    return insertJobs(db, rows, { isRepeated, lanes });
+    return insertJobs(db, rows, options);
+  }
+
+  /** A try before this one may come late, and must not take its job for a new one then. */
+  async function insertAgain(rows: readonly RowToInsert[]): Promise<ReadonlySet<string>> {
+    await eras.end();
+    return insertOnce(rows, { isRepeated: true });
   }
 
   function deliver(prepared: Prepared[], duplicates: ReadonlySet<string>): void {
@@ -187,7 +214,8 @@ export function createIntake(deps: IntakeDeps): Intake {
   }
 
   return {
-    enqueue(jobs) {
+    enqueue(request) {
+      const { jobs } = request;
       if (stopping) {
         const message = 'this server is stopping; send the request to another one';
         return Promise.reject(new DroverError('shutting_down', message));
@@ -196,7 +224,7 @@ export function createIntake(deps: IntakeDeps): Intake {
         const message = `${gatherer.pending} jobs are waiting to be written, the limit is ${deps.maxPending}`;
         return Promise.reject(new DroverError('overloaded', message));
       }
-      return jobs.length === 0 ? Promise.resolve(NONE) : gatherer.add(jobs);
+      return jobs.length === 0 ? Promise.resolve(NONE) : gatherer.add(request);
     },
     get pending() {
       return gatherer.pending;
@@ -229,9 +257,9 @@ function isIncreasing(jobs: JobToInsert[]): boolean {
 }
 
 /** Of each request, the places of the jobs that existed. An id that comes twice is one job, which the first has made. */
-function existedIn(requests: JobToInsert[][], duplicates: ReadonlySet<string>): ReadonlySet<number>[] {
+function existedIn(requests: AddRequest[], duplicates: ReadonlySet<string>): ReadonlySet<number>[] {
   const known = new Set(duplicates);
-  return requests.map((jobs) => {
+  return requests.map(({ jobs }) => {
     const existed = new Set<number>();
     jobs.forEach(({ id }, place) => {
       if (known.has(id)) existed.add(place);

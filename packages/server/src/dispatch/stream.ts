@@ -7,9 +7,11 @@
  * protocol ends the connection with the reason, never the server.
  */
 import type { IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
 import { DroverError, LIMITS } from '@drover/protocol';
 import type { Logger } from 'pino';
 import { type WebSocket, WebSocketServer } from 'ws';
+import { sendText } from '../text-frame.js';
 import type { Stream } from '../upgrades.js';
 import { createWorkerConnection, type WorkerConnectionDeps } from './worker-connection.js';
 
@@ -33,10 +35,10 @@ export function createWorkerStream(deps: StreamDeps): WorkerStream {
   const server = new WebSocketServer({ noServer: true, perMessageDeflate: false, maxPayload: LIMITS.frameBytes });
   let stopping = false;
 
-  function accept(socket: WebSocket): void {
+  function accept(socket: WebSocket, carrier: Duplex): void {
     sockets.add(socket);
     const connection = createWorkerConnection(deps, {
-      send: (frame) => socket.send(frame),
+      send: (frame) => sendText(socket, carrier, frame),
       close: (reason) => socket.close(1008, reason.slice(0, 120)),
       terminate: () => socket.terminate(),
     });
@@ -61,7 +63,7 @@ export function createWorkerStream(deps: StreamDeps): WorkerStream {
     upgrade(request, socket, head) {
       if (stopping) throw new DroverError('shutting_down', 'this server is stopping');
       deps.authorize(request);
-      server.handleUpgrade(request, socket, head, accept);
+      server.handleUpgrade(request, socket, head, (opened) => accept(opened, socket));
     },
     async stop(graceMs) {
       stopping = true;

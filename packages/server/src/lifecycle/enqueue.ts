@@ -11,8 +11,9 @@ import type { DatabaseError } from '../db/database-error.js';
 import { sql } from '../db/statement.js';
 import { msOfId } from '../id-time.js';
 import { copyJobs, isWorthCopying } from './copy-jobs.js';
+import type { Eras } from './eras.js';
 import { type IdRange, idRangeOf } from './id-range.js';
-import { insertOne } from './insert-one.js';
+import { ERA_IS_OVER, insertOne, insertOneInEra } from './insert-one.js';
 import type { KnownLanes } from './known-lanes.js';
 import { UnreadableJson, UnreadJson } from './unread-json.js';
 
@@ -29,26 +30,30 @@ const insert = sql('insert_jobs')`select drover.insert_jobs($1, $2, $3, $4, $5, 
 /** A job with its payload as text; `sessionId` gives it to that worker at once. */
 export type RowToInsert = { job: JobToInsert; payloadText: string; sessionId?: string | undefined };
 
-type InsertOptions = {
+export type InsertOptions = {
   /** They may have been inserted by an earlier try. */
   isRepeated?: boolean;
   /** What is known of the database; a lane that was noted is added. */
   lanes?: KnownLanes;
+  eras?: Eras;
+  /** If the id of a job that comes alone was made for this: in which era. Zero if that is not known. */
+  era?: number | undefined;
 };
 
 /** Inserts jobs and gives the ids that existed already. Throws UnreadableJson if a payload that nobody has read is no JSON. */
 export function insertJobs(
   db: Runner,
   rows: readonly RowToInsert[],
-  { isRepeated = false, lanes }: InsertOptions = {},
+  options: InsertOptions = {},
 ): Promise<ReadonlySet<string>> {
   const range = idRangeOf(rows);
-  const areNew = !isRepeated && range !== undefined && msOfId(range.oldest) > Date.now() - NEW_WITHIN_MS;
+  const areNew = !options.isRepeated && range !== undefined && msOfId(range.oldest) > Date.now() - NEW_WITHIN_MS;
   if (!areNew) return insertColumns(db, rows, range, false);
-  return insertNew(db, rows, range, lanes).catch((error: unknown) => {
+  return insertNew(db, rows, range, options).catch((error: unknown) => {
     const { sqlState } = error as DatabaseError;
     if (sqlState === INVALID_TEXT && rows.some(isUnread)) throw new UnreadableJson({ cause: error });
-    if (sqlState !== UNIQUE_VIOLATION) throw error;
+    if (sqlState === ERA_IS_OVER) options.eras?.isOver();
+    else if (sqlState !== UNIQUE_VIOLATION) throw error;
     return insertColumns(db, rows, range, false);
   });
 }
@@ -61,7 +66,7 @@ function insertNew(
   db: Runner,
   rows: readonly RowToInsert[],
   range: IdRange,
-  lanes: KnownLanes | undefined,
+  { lanes, eras, era }: InsertOptions,
 ): Promise<ReadonlySet<string>> {
   if (rows.some(({ job }) => hasOptions(job))) return insertColumns(db, rows, range, true);
   if (rows.length > 1) {
@@ -71,7 +76,10 @@ function insertNew(
   }
   const [row] = rows as [RowToInsert];
   const { queue = DEFAULT_QUEUE, type } = row.job;
-  if (lanes?.has(queue, type)) return insertOne(db, row, range).then(none);
+  if (lanes?.has(queue, type)) {
+    const isOfThisEra = era !== undefined && era > 0 && era === eras?.current;
+    return (isOfThisEra ? insertOneInEra(db, row, era) : insertOne(db, row, range.historyFrom)).then(none);
+  }
   return insertColumns(db, rows, range, true).then((duplicates) => {
     lanes?.add(queue, type);
     return duplicates;

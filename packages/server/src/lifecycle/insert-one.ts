@@ -4,31 +4,48 @@
  * or not: then nothing is added, and the error is a unique violation.
  *
  * The history is looked at after the insert, in a statement of its own within the function, which has a later snapshot: see
- * decision 0004.
+ * decision 0004. A job whose id was made in the present era cannot be there, and only the era is looked at, which is a third of
+ * the look: see decision 0019. That too happens after the insert, as PostgreSQL comes to what is returned only then.
  */
 import { DEFAULT_QUEUE } from '@drover/protocol';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import type { RowToInsert } from './enqueue.js';
-import type { IdRange } from './id-range.js';
 
-const insertReady = sql('insert_ready_job')`
-insert into drover.job (id, queue, type, payload)
-values ($1, $2, $3, $4)
-returning drover.refuse_finished(id, $5)`;
+const READY = 'insert into drover.job (id, queue, type, payload) values ($1, $2, $3, $4)';
+const GRANTED = `insert into drover.job (id, queue, type, payload, session_id, state, started_at, fence, attempt)
+values ($1, $2, $3, $4, $6, 'running', now(), 1, 1)`;
+const NOT_FINISHED = 'drover.refuse_finished(id, $5)';
+/** There is no other way to an error in an expression, without a function of our own, than a value that is none. */
+const SAME_ERA =
+  "case when (select last_value from drover.era) = $5::bigint then null else ('another era than ' || $5)::date end";
+/** invalid_datetime_format */
+export const ERA_IS_OVER = '22007';
 
-const insertGranted = sql('insert_granted_job')`
-insert into drover.job (id, queue, type, payload, session_id, state, started_at, fence, attempt)
-values ($1, $2, $3, $4, $6, 'running', now(), 1, 1)
-returning drover.refuse_finished(id, $5)`;
+const statements = {
+  ready: sql('insert_ready_job')`${READY} returning ${NOT_FINISHED}`,
+  granted: sql('insert_granted_job')`${GRANTED} returning ${NOT_FINISHED}`,
+  readyInEra: sql('insert_ready_job_in_era')`${READY} returning ${SAME_ERA}`,
+  grantedInEra: sql('insert_granted_job_in_era')`${GRANTED} returning ${SAME_ERA}`,
+};
 
-export function insertOne(
+/** No job with this id can have finished before `historyFrom`. */
+export function insertOne(db: Runner, row: RowToInsert, historyFrom: string): Promise<unknown> {
+  return insert(db, row, historyFrom, statements.ready, statements.granted);
+}
+
+/** The id of the job was made in this era and has not been sent to PostgreSQL before. */
+export function insertOneInEra(db: Runner, row: RowToInsert, era: number): Promise<unknown> {
+  return insert(db, row, String(era), statements.readyInEra, statements.grantedInEra);
+}
+
+function insert(
   db: Runner,
   { job, payloadText, sessionId }: RowToInsert,
-  { historyFrom }: IdRange,
+  condition: string,
+  ready: typeof statements.ready,
+  granted: typeof statements.granted,
 ): Promise<unknown> {
-  const values = [job.id, job.queue ?? DEFAULT_QUEUE, job.type, payloadText, historyFrom];
-  return sessionId === undefined
-    ? db.runTexts(insertReady, values)
-    : db.runTexts(insertGranted, [...values, sessionId]);
+  const values = [job.id, job.queue ?? DEFAULT_QUEUE, job.type, payloadText, condition];
+  return sessionId === undefined ? db.runTexts(ready, values) : db.runTexts(granted, [...values, sessionId]);
 }

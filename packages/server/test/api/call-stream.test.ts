@@ -1,5 +1,14 @@
 import { once } from 'node:events';
-import { type AnswerFrame, CALLS_PATH, LIMITS, newId, parseAnswer } from '@drover/protocol';
+import type { IncomingMessage } from 'node:http';
+import {
+  type AnswerFrame,
+  CALLS_PATH,
+  ERA_HEADER,
+  LIMITS,
+  newId,
+  parseAnswer,
+  REPEATED_HEADER,
+} from '@drover/protocol';
 import { afterEach, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 import type { ServerConfig } from '../../src/config/server-config.js';
@@ -57,6 +66,37 @@ describe('calls', () => {
     const again = await ask(socket, `3 ${JOB}\n{"id":"${first}","type":"a"}`);
     expect(again.get(3)).toMatchObject({ status: 201, body: `{"id":"${first}","created":false}` });
     expect((await api.call(`/api/v1/jobs/${first}`)).body).toMatchObject({ payload: { line: 'one\ntwo' } });
+  });
+
+  test('name the era, and are told of another', async () => {
+    api = await createApiBench();
+    const socket = new WebSocket(`ws://127.0.0.1:${api.port}${CALLS_PATH}`);
+    open.push(socket);
+    const [[response]] = (await Promise.all([once(socket, 'upgrade'), once(socket, 'open')])) as [
+      [IncomingMessage],
+      [],
+    ];
+    const era = Number(response.headers[ERA_HEADER]);
+    expect(era).toBe(Number((await api.database.pool.query('select last_value from drover.era')).rows[0].last_value));
+    const job = () => `{"id":"${newId()}","type":"a"}`;
+    const eraTold = async (frame: string) => [...(await ask(socket, frame)).values()].map((answer) => answer.era);
+    expect(await eraTold(`1 ${JOB} ${era}\n${job()}`)).toEqual([undefined]);
+    expect(await eraTold(`2 ${JOB} ${era}\n${job()}`)).toEqual([undefined]);
+    expect(await eraTold(`3 ${JOB} 0\n${job()}`)).toEqual([era]);
+    expect(await eraTold(`4 ${JOB}\n${job()}`)).toEqual([undefined]);
+
+    // a job that is repeated ends it
+    const headers = { [REPEATED_HEADER]: '1' };
+    await api.call('/api/v1/jobs', { method: 'POST', headers, body: { id: newId(), type: 'a' } });
+    const [next] = await eraTold(`5 ${JOB} ${era}\n${job()}`);
+    expect(next).toBe(Number((await api.database.pool.query('select last_value from drover.era')).rows[0].last_value));
+    expect(next).not.toBe(era);
+    // another server has done so
+    await api.database.pool.query('select drover.end_era()');
+    const id = newId();
+    const [answer] = (await ask(socket, `6 ${JOB} ${next}\n{"id":"${id}","type":"a"}`)).values();
+    expect(answer).toMatchObject({ status: 201, era: 0, body: `{"id":"${id}","created":true}` });
+    await expect.poll(() => eraTold(`7 ${JOB} 0\n${job()}`)).not.toEqual([undefined]);
   });
 
   test('that are refused get the error of the table, and the others go on', async () => {

@@ -26,7 +26,8 @@ beforeEach(async () => {
   };
   const db: Database = { control: runner, bulk: runner, reads: runner, url: () => '', close: async () => {} };
   const engine: Engine = {
-    enqueue: (jobs) => enqueue(jobs),
+    enqueue: (request) => enqueue(request),
+    era: () => 0,
     cancel: async () => 'not_found',
     retry: async () => 'not_found',
     fail: async () => 'not_found',

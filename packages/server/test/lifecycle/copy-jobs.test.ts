@@ -6,7 +6,7 @@ import { completeJobs } from '../../src/lifecycle/complete.js';
 import { copyJobs, isWorthCopying } from '../../src/lifecycle/copy-jobs.js';
 import { insertJobs, type JobToInsert, type RowToInsert } from '../../src/lifecycle/enqueue.js';
 import { type IdRange, idRangeOf } from '../../src/lifecycle/id-range.js';
-import { insertOne } from '../../src/lifecycle/insert-one.js';
+import { insertOne, insertOneInEra } from '../../src/lifecycle/insert-one.js';
 import { createKnownLanes } from '../../src/lifecycle/known-lanes.js';
 import { UnreadableJson, UnreadJson } from '../../src/lifecycle/unread-json.js';
 import { createLifecycleBench, type LifecycleBench, SERVER_ID } from '../support/lifecycle.js';
@@ -46,19 +46,22 @@ test.each([
   ['is given to a worker', newId()],
 ])('a job that %s is the same, copied, added alone or by the function', async (_, sessionId) => {
   const rowOf = (id: string) => rowsOf([{ id, type: 'work', queue: 'mail', payload: { a: [1] } }], sessionId);
-  const [copied, alone, byFunction] = [newId(), newId(), newId()];
+  const [copied, alone, inEra, byFunction] = [newId(), newId(), newId(), newId()];
   await copy(rowOf(copied));
-  await insertOne(bench.db.bulk, rowOf(alone)[0] as RowToInsert, rangeOf(rowOf(alone)));
+  await insertOne(bench.db.bulk, rowOf(alone)[0] as RowToInsert, rangeOf(rowOf(alone)).historyFrom);
+  const [{ era }] = (await bench.pool.query('select drover.end_era()::float8 as era')).rows;
+  await insertOneInEra(bench.db.bulk, rowOf(inEra)[0] as RowToInsert, era);
   await insertJobs(bench.db.bulk, rowOf(byFunction), { isRepeated: true });
   const shape = await shapeOf(copied);
   expect(await shapeOf(alone)).toEqual(shape);
+  expect(await shapeOf(inEra)).toEqual(shape);
   expect(await shapeOf(byFunction)).toEqual(shape);
   expect(shape).toMatchObject({ state: sessionId ? 'running' : 'ready', queue: 'mail', max_attempts: 10 });
 });
 
 test('a job that exists, or has finished, is not added alone', async () => {
   const [row, other] = rowsOf(makeJobs('alone', 2)) as [RowToInsert, RowToInsert];
-  const add = () => insertOne(bench.db.bulk, row, rangeOf([row]));
+  const add = () => insertOne(bench.db.bulk, row, rangeOf([row]).historyFrom);
   await insertJobs(bench.db.bulk, [other]); // which notes the lane
   await add();
   await expect(add()).rejects.toMatchObject({ sqlState: '23505' });

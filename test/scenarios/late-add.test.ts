@@ -1,0 +1,65 @@
+/** A server is paused with an add in its hands; the client repeats it elsewhere, and then the server goes on. */
+import { randomBytes } from 'node:crypto';
+import { request } from 'node:http';
+import { CALLS_PATH, ERA_HEADER } from '@drover/protocol';
+import { createClient } from '@drover/sdk';
+import { afterEach, expect, test } from 'vitest';
+import { createStage } from '../support/stage.js';
+import { until } from '../support/until.js';
+
+const stage = createStage();
+
+/** The era that a server names when it accepts a call stream. */
+function eraToldBy(url: string): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    const headers = {
+      connection: 'Upgrade',
+      upgrade: 'websocket',
+      'sec-websocket-version': '13',
+      'sec-websocket-key': randomBytes(16).toString('base64'),
+    };
+    const outgoing = request(`${url}${CALLS_PATH}`, { headers });
+    outgoing.on('error', reject);
+    outgoing.on('upgrade', (response, socket) => {
+      socket.destroy();
+      resolve(response.headers[ERA_HEADER]);
+    });
+    outgoing.end();
+  });
+}
+
+afterEach(() => expect(stage.illegalMoves()).toEqual([]));
+
+test('V1 an add that comes late, after its repetition has finished, adds nothing', async () => {
+  const [paused, other] = await Promise.all([stage.startServer(), stage.startServer()]);
+  await stage.startWorker({ name: 'only', url: [other.url], slots: 5, queues: ['late'] });
+  const era = async () => (await stage.pool.query('select last_value from drover.era')).rows[0].last_value;
+  const eraBefore = await era();
+  const client = createClient({ url: [paused.url, other.url], timeout: '3s' });
+  try {
+    // until the client has a stream, the server knows the lane, and jobs are added without a look
+    const withoutLook = `select from pg_stat_activity where query like 'insert into drover.job%last_value%'`;
+    await until('jobs are added without a look', async () => {
+      await client.enqueue('work', { ms: 1 }, { queue: 'late' });
+      return (await stage.pool.query(withoutLook)).rowCount !== 0;
+    });
+    expect(await era()).toBe(eraBefore);
+
+    paused.kill('SIGSTOP');
+    const repeated = await client.enqueue('work', { ms: 1 }, { queue: 'late' });
+    await client.result(repeated, { timeout: '10s' });
+    expect(await era()).not.toBe(eraBefore);
+    paused.kill('SIGCONT');
+
+    // it has tried to add the job in an era that is over, and learnt of the new one
+    const now = await era();
+    await until('the paused server has dealt with what it had', async () => (await eraToldBy(paused.url)) === now);
+    await until('everything has run', async () => (await stage.pool.query('select from drover.job')).rowCount === 0);
+    const events = stage.witness.events({ id: repeated.id, event: 'start' });
+    expect(events).toHaveLength(1);
+    const { rows } = await stage.pool.query('select from drover.job_history where id = $1', [repeated.id]);
+    expect(rows).toHaveLength(1);
+  } finally {
+    await client.close();
+  }
+}, 60_000);
