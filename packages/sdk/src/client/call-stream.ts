@@ -47,6 +47,8 @@ export class CallStream {
     this.#server = server;
     const socket = new WebSocket(`${server.href.replace(/^http/, 'ws').replace(/\/+$/, '')}${CALLS_PATH}`, {
       perMessageDeflate: false,
+      // the answers are JSON, and what is not UTF-8 in them is no more than a replaced character
+      skipUTF8Validation: true,
       maxPayload: LIMITS.requestBytes,
       handshakeTimeout: HANDSHAKE_MS,
       headers: token === undefined ? {} : { authorization: `Bearer ${token}` },

@@ -54,14 +54,14 @@ export function readJobLine(text: string): NewJob | undefined {
   if (RARE.some((character) => text.includes(character))) return undefined;
   const jobs = readLines(text, 0, text.length);
   if (jobs?.length !== 1) return undefined;
-  copyIds(jobs);
+  if (text.length > MAX_KEPT_LENGTH) copyIds(jobs);
   return jobs[0];
 }
 
 /** There is a line break, or the end of the text, at `end`. */
 function readLines(text: string, start: number, end: number): NewJob[] | undefined {
   const jobs: NewJob[] = [];
-  let head: Head | undefined;
+  let head = lastHead;
   let from = start;
   while (from < end) {
     const nextBreak = text.indexOf('\n', from);
@@ -71,7 +71,7 @@ function readLines(text: string, start: number, end: number): NewJob[] | undefin
     const headFrom = idFrom + UUID_LENGTH;
     if (!text.startsWith(ID_START, from) || !isUuidAt(text, idFrom)) return undefined;
     if (text[jobEnd - 1] !== '}' || (lineEnd !== end && text[jobEnd] !== ',')) return undefined;
-    // the jobs of a batch are of a few kinds, and mostly of the one before
+    // jobs are of a few kinds, and mostly of the one before
     if (head === undefined || !text.startsWith(head.text, headFrom)) {
       head = knownHead(text.slice(headFrom, jobEnd));
       if (head === undefined) return undefined;
@@ -82,6 +82,7 @@ function readLines(text: string, start: number, end: number): NewJob[] | undefin
     if (jobs.length > LIMITS.batchJobs) return undefined;
     from = lineEnd + 1;
   }
+  lastHead = head;
   // before the end, a line break after the last job and its comma is one too many
   return from === end + 1 ? jobs : undefined;
 }
@@ -103,12 +104,15 @@ function isUuidAt(text: string, from: number): boolean {
   return true;
 }
 
-/** Ids live as long as their jobs run, and as parts of the text they would keep all of it in memory. */
+/** Ids live as long as their jobs run, and as parts of the text they would keep all of it in memory: so much is no matter. */
+const MAX_KEPT_LENGTH = 500;
+
 function copyIds(jobs: readonly NewJob[]): void {
   const ids = JSON.parse(`["${jobs.map(({ id }) => id).join('","')}"]`) as string[];
   for (let index = 0; index < jobs.length; index++) (jobs[index] as NewJob).id = ids[index];
 }
 
+let lastHead: Head | undefined;
 const MAX_REMEMBERED = 1000;
 const MAX_REMEMBERED_LENGTH = 500;
 const heads = new Map<string, Head>();

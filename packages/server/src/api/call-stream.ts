@@ -49,7 +49,7 @@ const POLICY_VIOLATION = 1008;
 const TOO_MANY = `more than ${LIMITS.callsUnderWay} calls wait for their answers`;
 
 const ROLES = [...new Set(CALLED_ROUTES.flatMap((name) => ROUTES[name].roles))];
-const READ_BODY = Object.fromEntries(CALLED_ROUTES.map((name) => [name, bodyReader(name)])) as {
+const BODIES = Object.fromEntries(CALLED_ROUTES.map((name) => [name, bodyReader(name)])) as {
   [Name in CalledRoute]: BodyReader;
 };
 
@@ -95,7 +95,8 @@ export function createCallStream({ handlers, config, logger, era: currentEra }: 
       const call = {
         params: undefined,
         query: undefined,
-        body: READ_BODY[route](body),
+        body: BODIES[route].read(body),
+        bodyInFull: () => BODIES[route].inFull(body),
         by: principal.name,
         era,
         gone: () => new AbortController().signal,

@@ -112,7 +112,7 @@ export function createHttpServer(deps: HttpServerDeps): HttpServer {
 
   function mount(name: RouteName): void {
     const route: Route = ROUTES[name];
-    const readBody = bodyReader(name);
+    const bodies = bodyReader(name);
     // The types of one route meet here as those of all routes; that they fit is checked in RouteHandlers.
     const handle = handlers[name] as (call: Call<never>) => unknown;
     // Health checkers like to add something against caches; elsewhere an unknown filter is a mistake.
@@ -129,7 +129,8 @@ export function createHttpServer(deps: HttpServerDeps): HttpServer {
         const call = {
           params: route.params && parseWith(route.params, request.params),
           query: querySchema && parseWith(querySchema, request.query),
-          body: readBody((request.body as string | undefined) ?? ''),
+          body: bodies.read((request.body as string | undefined) ?? ''),
+          bodyInFull: () => bodies.inFull(request.body as string),
           get by() {
             return nameOf(request);
           },

@@ -18,13 +18,9 @@ import { UnreadableJson } from '../lifecycle/unread-json.js';
 import { findJob, findJobWithAttempts, findOutcome } from '../queries/find-job.js';
 import { listJobs } from '../queries/list-jobs.js';
 import type { Batch } from './batch-lines.js';
-import { readAgain } from './read-body.js';
 import type { Call, RouteHandlers } from './route-handler.js';
 
 type JobsDeps = { engine: Engine; db: Runner; config: Pick<ServerConfig, 'payloadLimitBytes'> };
-
-/** How a job was sent: see AddRequest. */
-type SentJob = Pick<Call<'enqueueJob'>, 'era' | 'isRepeated'>;
 
 type JobRoutes = Pick<
   RouteHandlers,
@@ -44,23 +40,23 @@ export function jobHandlers({ engine, db, config }: JobsDeps): JobRoutes {
     return { items: jobs.map(({ id }, place) => ({ id, created: !existed.has(place) })) };
   }
 
-  async function enqueueOne(body: NewJob, sent: SentJob): Promise<RouteAnswer<'enqueueJob'>> {
+  async function enqueueOne(body: NewJob, call: Call<'enqueueJob'>): Promise<RouteAnswer<'enqueueJob'>> {
     try {
       checkNewJobs([body], limits(), false);
       const job = withId(body);
       // an id that is made here is as new as it can be
-      const era = job === body ? sent.era : engine.era();
-      const existed = await engine.enqueue({ jobs: [job], era, isRepeated: sent.isRepeated });
+      const era = job === body ? call.era : engine.era();
+      const existed = await engine.enqueue({ jobs: [job], era, isRepeated: call.isRepeated });
       return { id: job.id, created: existed.size === 0 };
     } catch (error) {
-      return enqueueOne(readFully(body, error), sent);
+      return enqueueOne(inFull(call, error), call);
     }
   }
 
   return {
     enqueueJob: (call) => enqueueOne(call.body, call),
 
-    enqueueJobs: ({ body }) => enqueueBatch(body).catch((error) => enqueueBatch(readFully(body, error))),
+    enqueueJobs: (call) => enqueueBatch(call.body).catch((error) => enqueueBatch(inFull(call, error))),
 
     listJobs: ({ query }) => listJobs(db, query),
 
@@ -100,11 +96,10 @@ export function jobHandlers({ engine, db, config }: JobsDeps): JobRoutes {
   };
 }
 
-/** The body again, if a payload that was passed on unread is the trouble: nothing has been added then. */
-function readFully<Body extends object>(body: Body, error: unknown): Body {
-  const again = error instanceof UnreadableJson ? readAgain(body) : undefined;
-  if (again === undefined) throw error;
-  return again;
+/** The body in full, if a payload that was passed on unread is the trouble: nothing has been added then. */
+function inFull<Body>(call: { bodyInFull: () => Body }, error: unknown): Body {
+  if (error instanceof UnreadableJson) return call.bodyInFull();
+  throw error;
 }
 
 function withId(job: NewJob): JobToInsert {

@@ -51,11 +51,15 @@ const QUICK_READERS: Partial<Record<RouteName, QuickReader>> = {
   },
 };
 
-/** Gives what a body's text means to the route; throws DroverError. */
-export type BodyReader = (text: string) => unknown;
+/** Gives what a body's text means to a route; throws DroverError. */
+export type BodyReader = {
+  /** May leave payloads unread (UnreadJson). */
+  read(text: string): unknown;
+  inFull(text: string): unknown;
+};
 
 /** What reads a body without its payloads, or gives undefined to leave it to JSON.parse. */
-const UNREAD_READERS: Partial<Record<RouteName, (text: string) => object | undefined>> = {
+const UNREAD_READERS: Partial<Record<RouteName, (text: string) => unknown>> = {
   enqueueJob: readJobLine,
   enqueueJobs: readBatchLines,
 };
@@ -63,29 +67,14 @@ const UNREAD_READERS: Partial<Record<RouteName, (text: string) => object | undef
 /** The reader of a route's body. A route that takes none refuses one, rather than ignore it. */
 export function bodyReader(name: RouteName): BodyReader {
   const route = ROUTES[name];
-  if (!('body' in route)) return (text) => refuseBody(readJson(text));
   const quickly = QUICK_READERS[name];
-  const read: BodyReader = (text) => {
+  const unread = UNREAD_READERS[name];
+  const inFull = (text: string) => {
     const body = readJson(text);
+    if (!('body' in route)) return refuseBody(body);
     return quickly?.(body) ?? parseWith(route.body, body);
   };
-  const readUnread = UNREAD_READERS[name];
-  if (readUnread === undefined) return read;
-  return (text) => {
-    const body = readUnread(text);
-    if (body === undefined) return read(text);
-    inFull.set(body, { read, text });
-    return body;
-  };
-}
-
-/** Bodies that can be read again in full, should a payload that was passed on unread not be JSON. */
-const inFull = new WeakMap<object, { read: BodyReader; text: string }>();
-
-/** A body with its payloads read, or undefined if they were read before; throws DroverError if its text is not right. */
-export function readAgain<Body extends object>(body: Body): Body | undefined {
-  const source = inFull.get(body);
-  return source && (source.read(source.text) as Body);
+  return { inFull, read: unread === undefined ? inFull : (text) => unread(text) ?? inFull(text) };
 }
 
 function refuseBody(body: unknown): undefined {

@@ -11,6 +11,8 @@ export type Call<Name extends RouteName> = {
   readonly params: Parsed<Name, 'params'>;
   readonly query: Parsed<Name, 'query'>;
   readonly body: Parsed<Name, 'body'>;
+  /** The body with every payload in it read; what came with one may have been passed on unread. */
+  readonly bodyInFull: () => Parsed<Name, 'body'>;
   /** The name of whoever asks. */
   readonly by: string;
   /** Aborts when the client has gone or the server is stopping. Made when asked for: few need it. */
