@@ -7,11 +7,9 @@
  * protocol ends the connection with the reason, never the server.
  */
 import type { IncomingMessage } from 'node:http';
-import type { Duplex } from 'node:stream';
 import { DroverError, LIMITS } from '@drover/protocol';
 import type { Logger } from 'pino';
 import { type WebSocket, WebSocketServer } from 'ws';
-import { sendText } from '../text-frame.js';
 import type { Stream } from '../upgrades.js';
 import { createWorkerConnection, type WorkerConnectionDeps } from './worker-connection.js';
 
@@ -35,10 +33,10 @@ export function createWorkerStream(deps: StreamDeps): WorkerStream {
   const server = new WebSocketServer({ noServer: true, perMessageDeflate: false, maxPayload: LIMITS.frameBytes });
   let stopping = false;
 
-  function accept(socket: WebSocket, carrier: Duplex): void {
+  function accept(socket: WebSocket): void {
     sockets.add(socket);
     const connection = createWorkerConnection(deps, {
-      send: (frame) => sendText(socket, carrier, frame),
+      send: (frame) => socket.send(frame),
       close: (reason) => socket.close(1008, reason.slice(0, 120)),
       terminate: () => socket.terminate(),
     });
@@ -63,7 +61,7 @@ export function createWorkerStream(deps: StreamDeps): WorkerStream {
     upgrade(request, socket, head) {
       if (stopping) throw new DroverError('shutting_down', 'this server is stopping');
       deps.authorize(request);
-      server.handleUpgrade(request, socket, head, (opened) => accept(opened, socket));
+      server.handleUpgrade(request, socket, head, accept);
     },
     async stop(graceMs) {
       stopping = true;
