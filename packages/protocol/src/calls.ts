@@ -10,12 +10,13 @@
  * ```
  * The number is the client's and tells the answers apart, which come in any order. A refusal to be repeated
  * later has the seconds of `Retry-After` after its status. A connection that ends has answered what it has
- * answered; the rest may or may not have happened, and is repeated with the same ids, as over HTTP.
+ * answered; the rest may or may not have happened, and is repeated over HTTP with the same ids.
  *
  * A call that adds one job may end its line with the era: `7 POST /api/v1/jobs 4711`. That says that the id of the job was made
  * for this call, is known to nobody else and has never been sent before, and which era the client has heard of last (decision
  * 0019). Servers that know of eras name theirs when they accept the connection (ERA_HEADER), and after the status of an answer
- * to such a call if it is another than the client's: `7 201 era 4712`. Zero is for an era that is not known.
+ * to such a call if it is another than the client's: `7 201 era 4712`. Zero is for an era that is not known. Who repeats such a call
+ * says so: `POST /api/v1/jobs?repeated=true`.
  */
 import { ROUTES, type RouteName } from './routes.js';
 
@@ -27,8 +28,6 @@ export type CalledRoute = (typeof CALLED_ROUTES)[number];
 
 /** In the answer that accepts a connection: the era. */
 export const ERA_HEADER = 'drover-era';
-/** In a request over HTTP: a call with an era has carried this job before, and its end is not known. */
-export const REPEATED_HEADER = 'drover-repeated';
 
 export type CallFrame = { number: number; route: CalledRoute; era: number | undefined; body: string };
 export type AnswerFrame = {

@@ -10,7 +10,6 @@ export {
   ERA_HEADER,
   parseAnswer,
   parseCall,
-  REPEATED_HEADER,
 } from './calls.js';
 export { describeIssues, fieldName, invalidInput } from './describe-issues.js';
 export {

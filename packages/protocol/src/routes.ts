@@ -63,6 +63,9 @@ function listOf<Item extends z.ZodType>(item: Item) {
   );
 }
 
+/** `repeated`: a call with an era has carried these jobs before, and its end is not known (decision 0019). */
+const addQuery = z.strictObject({ repeated: z.literal('true').optional() });
+
 export const listJobsQuery = z.strictObject({
   state: listOf(jobStateSchema),
   queue: nameSchema.optional(),
@@ -227,6 +230,7 @@ export const ROUTES = {
     path: '/api/v1/jobs',
     summary: 'Add one job. Repeating it with the same id is the same job.',
     roles: ['client', 'operator', 'admin'],
+    query: addQuery,
     body: newJobSchema,
     answer: enqueuedSchema,
     status: 201,
@@ -236,6 +240,7 @@ export const ROUTES = {
     path: '/api/v1/jobs/batch',
     summary: `Add up to ${LIMITS.batchJobs} jobs: all of them or none.`,
     roles: ['client', 'operator', 'admin'],
+    query: addQuery,
     body: z.strictObject({
       jobs: z.array(newJobSchema).max(LIMITS.batchJobs),
       answer: z.literal('existing').optional().describe('existing: answer only the jobs that existed already'),

@@ -61,7 +61,7 @@ export class CallStream {
     socket.on('upgrade', ({ socket: tcp, headers }) => {
       this.#tcp = tcp;
       const era = headers[ERA_HEADER];
-      if (era !== undefined) this.#era = Number(era);
+      if (typeof era === 'string' && /^\d{1,15}$/.test(era)) this.#era = Number(era);
     });
     socket.on('open', () => {
       this.#wasOpen = true;

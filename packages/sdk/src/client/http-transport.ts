@@ -6,7 +6,6 @@
  */
 import { type ClientRequest, Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
-import { REPEATED_HEADER } from '@drover/protocol';
 import { TimeoutError } from '../errors.js';
 
 const MAX_SOCKETS = 64;
@@ -23,8 +22,6 @@ export type HttpRequest = {
   /** The answer is expected to take long. */
   waits?: boolean | undefined;
   signal?: AbortSignal | undefined;
-  /** A call stream may have carried it before. */
-  isRepeated?: boolean | undefined;
 };
 
 export type HttpAnswer = { status: number; text: string; retryAfterMs: number | undefined };
@@ -65,7 +62,7 @@ export class HttpTransport {
         port: server.port,
         path: server.basePath + request.path,
         method: request.method,
-        headers: this.#headersOf(request),
+        headers: request.body === undefined ? this.#headers : this.#headersWithBody,
         ...(request.signal ? { signal: request.signal } : {}),
       });
       const timer = setTimeout(giveUp, request.timeoutMs, outgoing, server.href, request.timeoutMs);
@@ -82,11 +79,6 @@ export class HttpTransport {
       });
       outgoing.end(request.body);
     });
-  }
-
-  #headersOf({ body, isRepeated }: HttpRequest): Readonly<Record<string, string>> {
-    if (body === undefined) return this.#headers;
-    return isRepeated ? { ...this.#headersWithBody, [REPEATED_HEADER]: '1' } : this.#headersWithBody;
   }
 
   /** Ends every socket, also those in use. */

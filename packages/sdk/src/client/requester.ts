@@ -73,7 +73,7 @@ export class Requester {
             ...request,
             // over HTTP again: should a stream be the trouble, the way without it may work
             call: tries === 0 ? request.call : undefined,
-            isRepeated: tries > 0 && request.newJob?.mayBeAdded,
+            path: tries > 0 && request.newJob?.mayBeAdded ? `${request.path}?repeated=true` : request.path,
             timeoutMs: Math.min(timeoutMs, Math.max(1, leftMs)),
           }),
           server,

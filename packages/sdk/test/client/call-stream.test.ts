@@ -127,16 +127,19 @@ describe('the era', () => {
     expect(peer.repeated).not.toContain(true);
   });
 
-  it('is not named to a server that has told none', async () => {
-    const peer = await startPeer();
-    const client = clientOf({ url: peer.url });
-    await untilStreamed(client, peer);
-    await client.enqueue('a', 2);
-    expect(peer.eras).toEqual([undefined, undefined]);
-    peer.onCall = (socket) => socket.terminate();
-    await client.enqueue('a', 3);
-    expect(peer.repeated).not.toContain(true);
-  });
+  it.each([[undefined], ['x'], ['-1'], ['1234567890123456']])(
+    'is not named to a server that has told %j',
+    async (era) => {
+      const peer = await startPeer(era === undefined ? {} : { era });
+      const client = clientOf({ url: peer.url });
+      await untilStreamed(client, peer);
+      await client.enqueue('a', 2);
+      expect(peer.eras).toEqual([undefined, undefined]);
+      peer.onCall = (socket) => socket.terminate();
+      await client.enqueue('a', 3);
+      expect(peer.repeated).not.toContain(true);
+    },
+  );
 
   it('ends with a repeated try, unless the first was refused', async () => {
     const peer = await startPeer({ era: 5 });

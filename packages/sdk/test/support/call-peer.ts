@@ -1,7 +1,7 @@
 /** A server that speaks HTTP and the call stream, scripted by a test over real sockets. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { type AnswerFrame, answerText, CALLS_PATH, ERA_HEADER, parseCall, REPEATED_HEADER } from '@drover/protocol';
+import { type AnswerFrame, answerText, CALLS_PATH, ERA_HEADER, parseCall } from '@drover/protocol';
 import { type WebSocket, WebSocketServer } from 'ws';
 
 type Sent = { jobs?: { id: string }[]; id?: string };
@@ -20,7 +20,7 @@ export type CallPeer = {
   close(): Promise<void>;
 };
 
-type PeerOptions = { refusesStreams?: boolean; era?: number };
+type PeerOptions = { refusesStreams?: boolean; era?: number | string };
 
 export async function startCallPeer({ refusesStreams = false, era }: PeerOptions = {}): Promise<CallPeer> {
   const streams = new WebSocketServer({ noServer: true });
@@ -32,7 +32,7 @@ export async function startCallPeer({ refusesStreams = false, era }: PeerOptions
       text += part;
     });
     request.on('end', () => {
-      peer.repeated.push(request.headers[REPEATED_HEADER] !== undefined);
+      peer.repeated.push(request.url?.endsWith('?repeated=true') ?? false);
       response.writeHead(201, { 'content-type': 'application/json' });
       response.end(accept('http', text));
     });

@@ -94,7 +94,7 @@ export function createCallStream({ handlers, config, logger, era: currentEra }: 
       let status: number = ROUTES[route].status;
       const call = {
         params: undefined,
-        query: undefined,
+        query: {},
         body: BODIES[route].read(body),
         bodyInFull: () => BODIES[route].inFull(body),
         by: principal.name,

@@ -10,7 +10,7 @@
  * strangers cannot make the server hold 64 MiB.
  */
 import type { Server } from 'node:http';
-import { DroverError, LIMITS, REPEATED_HEADER, ROUTES, type Route, type RouteName } from '@drover/protocol';
+import { DroverError, LIMITS, ROUTES, type Route, type RouteName } from '@drover/protocol';
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
 import type { Logger } from 'pino';
 import { z } from 'zod';
@@ -134,7 +134,6 @@ export function createHttpServer(deps: HttpServerDeps): HttpServer {
           get by() {
             return nameOf(request);
           },
-          isRepeated: request.headers[REPEATED_HEADER] !== undefined,
           gone: () => goneSignal(reply),
           setStatus: (status: number) => reply.code(status),
         };

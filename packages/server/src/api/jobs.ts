@@ -30,10 +30,10 @@ type JobRoutes = Pick<
 export function jobHandlers({ engine, db, config }: JobsDeps): JobRoutes {
   const limits = () => ({ payloadLimitBytes: config.payloadLimitBytes, nowMs: Date.now() });
 
-  async function enqueueBatch(batch: Batch): Promise<RouteAnswer<'enqueueJobs'>> {
+  async function enqueueBatch(batch: Batch, call: Call<'enqueueJobs'>): Promise<RouteAnswer<'enqueueJobs'>> {
     checkNewJobs(batch.jobs, limits(), true);
     const jobs = batch.jobs.map(withId);
-    const existed = await engine.enqueue({ jobs });
+    const existed = await engine.enqueue({ jobs, isRepeated: call.query.repeated === 'true' });
     if (batch.answer === 'existing') {
       return { items: [...existed].map((place) => ({ id: (jobs[place] as JobToInsert).id, created: false })) };
     }
@@ -46,7 +46,7 @@ export function jobHandlers({ engine, db, config }: JobsDeps): JobRoutes {
       const job = withId(body);
       // an id that is made here is as new as it can be
       const era = job === body ? call.era : engine.era();
-      const existed = await engine.enqueue({ jobs: [job], era, isRepeated: call.isRepeated });
+      const existed = await engine.enqueue({ jobs: [job], era, isRepeated: call.query.repeated === 'true' });
       return { id: job.id, created: existed.size === 0 };
     } catch (error) {
       return enqueueOne(inFull(call, error), call);
@@ -56,7 +56,7 @@ export function jobHandlers({ engine, db, config }: JobsDeps): JobRoutes {
   return {
     enqueueJob: (call) => enqueueOne(call.body, call),
 
-    enqueueJobs: (call) => enqueueBatch(call.body).catch((error) => enqueueBatch(inFull(call, error))),
+    enqueueJobs: (call) => enqueueBatch(call.body, call).catch((error) => enqueueBatch(inFull(call, error), call)),
 
     listJobs: ({ query }) => listJobs(db, query),
 

@@ -19,8 +19,6 @@ export type Call<Name extends RouteName> = {
   readonly gone: () => AbortSignal;
   /** Of a call that adds a job whose id was made for it: the era that its client knows. */
   readonly era?: number | undefined;
-  /** A call with an era has carried this before. */
-  readonly isRepeated?: boolean;
   /** For the rare route whose success has more than one status. */
   readonly setStatus: (status: number) => void;
 };

@@ -110,12 +110,12 @@ export function createIntake(deps: IntakeDeps): Intake {
       jobs.every(({ payload }) => !(payload instanceof UnreadJson) || payload.isJson()),
     );
     if (good.length === requests.length) return oneByOne(requests);
-    const answers = good.length > 0 ? await insertRequests(good) : [];
+    const answers = good.length > 0 ? await insertRequests(good.map(withoutEra)) : [];
     return requests.map((request) => answers[good.indexOf(request)] ?? error);
   }
 
   async function oneByOne(requests: AddRequest[]): Promise<Answer[]> {
-    const settled = await Promise.allSettled(requests.map((request) => insertRequests([request])));
+    const settled = await Promise.allSettled(requests.map((request) => insertRequests([withoutEra(request)])));
     return settled.map((answer) =>
       answer.status === 'fulfilled' ? (answer.value[0] as Answer) : (answer.reason as Error),
     );
@@ -148,16 +148,17 @@ export function createIntake(deps: IntakeDeps): Intake {
     era: number | undefined,
     isRepeated: boolean,
   ): Promise<ReadonlySet<string>> {
-    const firstTry = isRepeated ? insertAgain(rows) : insertOnce(rows, { lanes, eras, era });
-    return firstTry.catch(async (first: unknown) => {
+    return insertOnce(rows, { isRepeated, lanes, eras, era }).catch(async (first: unknown) => {
       let error = first;
       for (let tried = 1, pauseMs = FIRST_PAUSE_MS; isPassing(error) && tried < TRIES; tried++, pauseMs *= 3) {
         logger.warn({ err: error, jobs: rows.length }, 'jobs could not be inserted, trying again');
         lanes.forget();
         await new Promise((resolve) => setTimeout(resolve, pauseMs));
         try {
-          return await insertAgain(rows);
+          return await insertOnce(rows, { isRepeated: true, eras });
         } catch (next) {
+          // what became of an earlier try is not known, whatever is wrong with this one
+          if (!isPassing(next) && isUnknown(error)) throw error;
           error = next;
         }
       }
@@ -168,12 +169,6 @@ export function createIntake(deps: IntakeDeps): Intake {
   function insertOnce(rows: readonly RowToInsert[], options: InsertOptions): Promise<ReadonlySet<string>> {
     failpoint('insert.before');
     return insertJobs(db, rows, options);
-  }
-
-  /** A try before this one may come late, and must not take its job for a new one then. */
-  async function insertAgain(rows: readonly RowToInsert[]): Promise<ReadonlySet<string>> {
-    await eras.end();
-    return insertOnce(rows, { isRepeated: true });
   }
 
   function deliver(prepared: Prepared[], duplicates: ReadonlySet<string>): void {
@@ -236,6 +231,11 @@ export function createIntake(deps: IntakeDeps): Intake {
   };
 }
 
+/** After a statement for several requests: perhaps it was tried more than once, and its jobs are not sent for the first time. */
+function withoutEra({ jobs, isRepeated }: AddRequest): AddRequest {
+  return { jobs, isRepeated };
+}
+
 function payloadText(payload: unknown): string {
   return payload instanceof UnreadJson ? payload.text : JSON.stringify(payload ?? null);
 }
@@ -281,6 +281,10 @@ function firstAssignment(job: JobToInsert, payloadText: string): string {
     queue: job.queue ?? DEFAULT_QUEUE,
     maxAttempts: job.maxAttempts ?? DEFAULT_MAX_ATTEMPTS,
   });
+}
+
+function isUnknown(error: unknown): boolean {
+  return error instanceof DatabaseError && error.kind === 'unknown';
 }
 
 function asDroverError(error: unknown): Error {

@@ -9,6 +9,7 @@ import { nameArray, plainArray, readPlainArray, textArray } from '../db/array-te
 import type { Runner } from '../db/database.js';
 import type { DatabaseError } from '../db/database-error.js';
 import { sql } from '../db/statement.js';
+import type { TextValue } from '../db/text-query.js';
 import { msOfId } from '../id-time.js';
 import { copyJobs, isWorthCopying } from './copy-jobs.js';
 import type { Eras } from './eras.js';
@@ -26,12 +27,13 @@ const UNIQUE_VIOLATION = '23505';
 const INVALID_TEXT = '22P02';
 
 const insert = sql('insert_jobs')`select drover.insert_jobs($1, $2, $3, $4, $5, $6, $7, $8)`;
+const repeat = sql('repeat_jobs')`select existing, era from drover.repeat_jobs($1, $2, $3, $4, $5, $6, $7)`;
 
 /** A job with its payload as text; `sessionId` gives it to that worker at once. */
 export type RowToInsert = { job: JobToInsert; payloadText: string; sessionId?: string | undefined };
 
 export type InsertOptions = {
-  /** They may have been inserted by an earlier try. */
+  /** They may have been inserted by an earlier try, or may be yet: that the era ends keeps it from bringing one back. */
   isRepeated?: boolean;
   /** What is known of the database; a lane that was noted is added. */
   lanes?: KnownLanes;
@@ -47,12 +49,13 @@ export function insertJobs(
   options: InsertOptions = {},
 ): Promise<ReadonlySet<string>> {
   const range = idRangeOf(rows);
-  const areNew = !options.isRepeated && range !== undefined && msOfId(range.oldest) > Date.now() - NEW_WITHIN_MS;
+  if (options.isRepeated) return repeatColumns(db, rows, range, options.eras);
+  const areNew = range !== undefined && msOfId(range.oldest) > Date.now() - NEW_WITHIN_MS;
   if (!areNew) return insertColumns(db, rows, range, false);
   return insertNew(db, rows, range, options).catch((error: unknown) => {
     const { sqlState } = error as DatabaseError;
     if (sqlState === INVALID_TEXT && rows.some(isUnread)) throw new UnreadableJson({ cause: error });
-    if (sqlState === ERA_IS_OVER) options.eras?.isOver();
+    if (sqlState === ERA_IS_OVER && options.era !== undefined) options.eras?.isOver();
     else if (sqlState !== UNIQUE_VIOLATION) throw error;
     return insertColumns(db, rows, range, false);
   });
@@ -96,9 +99,29 @@ async function insertColumns(
   range: IdRange | undefined,
   areNew: boolean,
 ): Promise<ReadonlySet<string>> {
+  const [[existing] = []] = await db.runTexts(insert, [...columnsOf(rows, range), String(areNew)]);
+  return toIds(existing);
+}
+
+async function repeatColumns(
+  db: Runner,
+  rows: readonly RowToInsert[],
+  range: IdRange | undefined,
+  eras: Eras | undefined,
+): Promise<ReadonlySet<string>> {
+  const [[existing, era] = []] = await db.runTexts(repeat, columnsOf(rows, range));
+  eras?.begins(Number(era));
+  return toIds(existing);
+}
+
+function toIds(existing: TextValue): ReadonlySet<string> {
+  return existing ? new Set(readPlainArray(existing)) : NONE;
+}
+
+function columnsOf(rows: readonly RowToInsert[], range: IdRange | undefined): TextValue[] {
   // they become one text: of "1,2" and "3" it would be three
   for (const { job } of rows) if (job.payload instanceof UnreadJson) job.payload.toJSON();
-  const columns = [
+  return [
     plainArray(rows.map(({ job }) => job.id)),
     nameArray(rows.map(({ job }) => job.type)),
     nameArray(rows.map(({ job }) => job.queue)),
@@ -109,10 +132,7 @@ async function insertColumns(
     rows.some(({ job }) => hasOptions(job)) ? textArray(rows.map(({ job }) => optionsText(job))) : null,
     // without a range, all of the history counts
     range?.historyFrom ?? '-infinity',
-    String(areNew),
   ];
-  const [[duplicates] = []] = await db.runTexts(insert, columns);
-  return duplicates ? new Set(readPlainArray(duplicates)) : NONE;
 }
 
 /** What a job without options has, which on the hot path is most of them. */

@@ -2,8 +2,8 @@
  * The era of adds, as far as this server knows: a number in the database that changes whenever an add is repeated. A job whose
  * id was made in an era that still lasts cannot be in the history, and nobody has to look; see decision 0019.
  *
- * What always holds: before an add is repeated that may have been made without a look, the era has ended. That this server knows
- * an era that is over costs a look, and never more: PostgreSQL refuses the insert.
+ * What always holds: an add that may have been made without a look is only repeated together with the end of its era
+ * (drover.repeat_jobs). That this server knows an era that is over costs a look, and never more: PostgreSQL refuses the insert.
  */
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
@@ -15,8 +15,8 @@ export type Eras = {
   learn(): Promise<void>;
   /** PostgreSQL has refused an insert of the era that this server knows. */
   isOver(): void;
-  /** For all servers; resolves when it has ended. */
-  end(): Promise<void>;
+  /** This server has ended one, and this is the next. */
+  begins(era: number): void;
   stop(): void;
 };
 
@@ -26,11 +26,10 @@ type ErasOptions = {
   pauseMs?: number;
 };
 
-/** Between two looks: where adds are repeated all the time, each look would be followed by an insert that is refused. */
+/** Where adds are repeated all the time, learning the era at once would mean an insert that is refused for each of them. */
 const PAUSE_MS = 1000;
 
 const readEra = sql('read_era')`select last_value from drover.era`;
-const endEra = sql('end_era')`select drover.end_era()`;
 
 export function createEras({ db, onError, pauseMs = PAUSE_MS }: ErasOptions): Eras {
   let current = 0;
@@ -64,9 +63,8 @@ export function createEras({ db, onError, pauseMs = PAUSE_MS }: ErasOptions): Er
       current = 0;
       learnLater();
     },
-    async end() {
-      const [[era] = []] = await db.runTexts(endEra, []);
-      current = Number(era);
+    begins(era) {
+      current = era;
     },
     stop() {
       stopped = true;

@@ -1,14 +1,6 @@
 import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
-import {
-  type AnswerFrame,
-  CALLS_PATH,
-  ERA_HEADER,
-  LIMITS,
-  newId,
-  parseAnswer,
-  REPEATED_HEADER,
-} from '@drover/protocol';
+import { type AnswerFrame, CALLS_PATH, ERA_HEADER, LIMITS, newId, parseAnswer } from '@drover/protocol';
 import { afterEach, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 import type { ServerConfig } from '../../src/config/server-config.js';
@@ -86,8 +78,7 @@ describe('calls', () => {
     expect(await eraTold(`4 ${JOB}\n${job()}`)).toEqual([undefined]);
 
     // a job that is repeated ends it
-    const headers = { [REPEATED_HEADER]: '1' };
-    await api.call('/api/v1/jobs', { method: 'POST', headers, body: { id: newId(), type: 'a' } });
+    await api.call('/api/v1/jobs?repeated=true', { method: 'POST', body: { id: newId(), type: 'a' } });
     const [next] = await eraTold(`5 ${JOB} ${era}\n${job()}`);
     expect(next).toBe(Number((await api.database.pool.query('select last_value from drover.era')).rows[0].last_value));
     expect(next).not.toBe(era);
@@ -96,7 +87,7 @@ describe('calls', () => {
     const id = newId();
     const [answer] = (await ask(socket, `6 ${JOB} ${next}\n{"id":"${id}","type":"a"}`)).values();
     expect(answer).toMatchObject({ status: 201, era: 0, body: `{"id":"${id}","created":true}` });
-    await expect.poll(() => eraTold(`7 ${JOB} 0\n${job()}`)).not.toEqual([undefined]);
+    await expect.poll(() => eraTold(`7 ${JOB} 0\n${job()}`), { timeout: 10_000 }).not.toEqual([undefined]);
   });
 
   test('that are refused get the error of the table, and the others go on', async () => {
