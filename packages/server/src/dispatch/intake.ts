@@ -158,8 +158,8 @@ export function createIntake(deps: IntakeDeps): Intake {
           return await insertOnce(rows, { isRepeated: true, eras });
         } catch (next) {
           // what became of an earlier try is not known, whatever is wrong with this one
-          if (!isPassing(next) && isUnknown(error)) throw error;
-          error = next;
+          if (!isPassing(next)) throw isUnknown(error) ? error : next;
+          if (!isUnknown(error)) error = next;
         }
       }
       throw error;
