@@ -297,10 +297,10 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
         await db.close();
         throw error;
       }
-      await publishPayloadLimit(db.control, config.payloadLimitBytes).catch((error: Error) =>
+      const published = publishPayloadLimit(db.control, config.payloadLimitBytes).catch((error: Error) =>
         logger.warn({ err: error }, 'SQL enqueues keep the payload limit they had'),
       );
-      await eras.learn();
+      await Promise.all([published, eras.learn()]);
       duties.start();
       dispatcher.start();
       due.start();

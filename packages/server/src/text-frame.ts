@@ -1,6 +1,6 @@
 /**
- * A short text as one frame of a WebSocket, in one piece. `ws` writes the head of a frame and its text as two pieces, which took a
- * third longer to send (31 against 23 µs for an answer of 60 bytes).
+ * A short text as one frame of a WebSocket, in one piece. `ws` writes the head of a frame and its text as two. Of a job that is added
+ * alone, the server's CPU was 132 µs instead of 139 so (medians of 15 rounds of 1,200, in turn).
  *
  * Only for a server, whose frames are not masked, and for a connection without compression.
  */

@@ -21,8 +21,6 @@ const MAX_WAITING_LENGTH = 256 * 1024 * 1024;
  */
 export type SendJobs = (jobs: readonly string[], areNew: boolean) => Promise<readonly Enqueued[]>;
 
-const SOON = Promise.resolve();
-
 type Waiting = {
   text: string;
   isNew: boolean;
@@ -53,8 +51,7 @@ export class Gatherer {
       this.#waitingLength += text.length;
       if (this.#isFlushDue || this.#inFlight >= MAX_REQUESTS_IN_FLIGHT) return;
       this.#isFlushDue = true;
-      // queueMicrotask costs several times as much
-      void SOON.then(() => this.#flush());
+      queueMicrotask(() => this.#flush());
     });
   }
 

@@ -4,8 +4,8 @@
  * or not: then nothing is added, and the error is a unique violation.
  *
  * The history is looked at after the insert, in a statement of its own within the function, which has a later snapshot: see
- * decision 0004. A job whose id was made in the present era cannot be there, and only the era is looked at, which costs a quarter
- * of that: see decision 0019. It too happens after the insert, as PostgreSQL comes to what is returned only then.
+ * decision 0004. A job whose id was made in the present era cannot be there, and only the era is looked at, which costs less
+ * than half of that: see decision 0019. It too happens after the insert, as PostgreSQL comes to what is returned only then.
  */
 import { DEFAULT_QUEUE } from '@drover/protocol';
 import type { Runner } from '../db/database.js';

@@ -24,15 +24,18 @@ async function connected(settings: Partial<ServerConfig> = {}, headers: Record<s
 /** Sends frames and gives as many answers, by their numbers. */
 async function ask(socket: WebSocket, ...frames: string[]): Promise<Map<number, AnswerFrame>> {
   const answers = new Map<number, AnswerFrame>();
+  let receive = (_data: unknown) => {};
   const all = new Promise<void>((resolve) => {
-    socket.on('message', (data) => {
+    receive = (data) => {
       const answer = parseAnswer(String(data));
       if (answer) answers.set(answer.number, answer);
       if (answers.size === frames.length) resolve();
-    });
+    };
   });
+  socket.on('message', receive);
   for (const frame of frames) socket.send(frame);
   await all;
+  socket.off('message', receive);
   return answers;
 }
 

@@ -6,7 +6,6 @@ import type { Runner } from '../../src/db/database.js';
 import { DatabaseError } from '../../src/db/database-error.js';
 import { createDispatcher } from '../../src/dispatch/dispatcher.js';
 import { createIntake } from '../../src/dispatch/intake.js';
-import { completeJobs } from '../../src/lifecycle/complete.js';
 import { createEras } from '../../src/lifecycle/eras.js';
 import { createMetrics } from '../../src/metrics.js';
 import { createLifecycleBench, type LifecycleBench, SERVER_ID } from '../support/lifecycle.js';
@@ -54,13 +53,7 @@ const loseTheAnswer = () => {
   throw new DatabaseError('unknown', 'the connection broke');
 };
 
-/** Runs what is there to its end; gives the ids. */
-async function runAll(): Promise<string[]> {
-  const jobs = await bench.claim(100, { types: [TYPE] });
-  const completions = jobs.map(({ id, fence }) => ({ id, fence, runMs: 1, result: undefined }));
-  if (jobs.length > 0) await completeJobs(bench.db.control, SERVER_ID, completions);
-  return jobs.map(({ id }) => id);
-}
+const runAll = () => bench.runAll(TYPE);
 
 test('an add whose answer is lost ends the era as it is repeated, and is one job', async () => {
   const { intake, eras, statements } = await createRepeatingIntake(() => {}, loseTheAnswer);

@@ -3,11 +3,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { newId } from '@drover/protocol';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import type { Runner } from '../../src/db/database.js';
-import { completeJobs } from '../../src/lifecycle/complete.js';
 import { insertJobs, type RowToInsert } from '../../src/lifecycle/enqueue.js';
 import { createEras, type Eras } from '../../src/lifecycle/eras.js';
 import { createKnownLanes } from '../../src/lifecycle/known-lanes.js';
-import { createLifecycleBench, type LifecycleBench, SERVER_ID } from '../support/lifecycle.js';
+import { createLifecycleBench, type LifecycleBench } from '../support/lifecycle.js';
 
 const TYPE = 'of-an-era';
 
@@ -59,14 +58,8 @@ afterEach(() => {
   }
 });
 
-/** Runs what is there to its end; gives how many that were. */
-async function runAll(): Promise<number> {
-  const jobs = await bench.claim(100, { types: [TYPE] });
-  const completions = jobs.map(({ id, fence }) => ({ id, fence, runMs: 1, result: undefined }));
-  if (jobs.length > 0) await completeJobs(bench.db.control, SERVER_ID, completions);
-  return jobs.length;
-}
-
+/** How many jobs were there to run. */
+const runAll = async () => (await bench.runAll(TYPE)).length;
 const known = async (eras: Eras) => expect.poll(() => eras.current).toBeGreaterThan(0);
 
 test('a job of this era is added, and a second one with its id is not while it is there', async () => {
@@ -91,25 +84,13 @@ test('V1 nor does one that is under way while its repetition comes, runs and fin
   const row = newRow();
   const { id } = row.job;
   const era = adds.eras.current;
-  // somebody else's row with the same id holds up the first try after it has begun
-  const client = await bench.pool.connect();
-  await client.query('begin');
-  await client.query(`insert into drover.job (id, queue, type, payload) values ($1, 'default', $2, 'null')`, [
-    id,
-    TYPE,
-  ]);
+  await insertJobs(bench.db.bulk, [row]);
+  await bench.claim(1, { types: [TYPE] });
+  const commit = await bench.finishWithoutCommit(id);
   const late = adds.addFirst(row, era);
   await bench.untilSomeoneWaits();
   await other.addAgain(newRow());
-  await client.query(
-    `with gone as (delete from drover.job where id = $1 returning *)
-     insert into drover.job_history (id, created_at, run_at, finished_at, fence, attempt, max_attempts, lost_attempts,
-       priority, state, queue, type, payload)
-     select id, created_at, run_at, now(), 1, 1, max_attempts, 0, priority, 'succeeded', queue, type, payload from gone`,
-    [id],
-  );
-  await client.query('commit');
-  client.release();
+  await commit();
   expect(await late).toEqual(new Set([id]));
   expect((await bench.row(id)).state).toBe('succeeded');
   expect(await runAll()).toBe(1);

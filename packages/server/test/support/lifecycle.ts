@@ -4,6 +4,7 @@ import type pg from 'pg';
 import { expect } from 'vitest';
 import { connectDatabase, type Database } from '../../src/db/database.js';
 import { type ClaimedJob, claimJobs } from '../../src/lifecycle/claim.js';
+import { completeJobs } from '../../src/lifecycle/complete.js';
 import { insertJobs, type JobToInsert } from '../../src/lifecycle/enqueue.js';
 import { createTestDatabase } from './database.js';
 import { guardMoves } from './guard-moves.js';
@@ -19,6 +20,8 @@ export type LifecycleBench = {
   claim(count?: number, options?: { types?: string[]; queues?: string[]; sessionId?: string }): Promise<ClaimedJob[]>;
   /** Adds one job and claims it. */
   running(job?: Partial<JobToInsert>): Promise<ClaimedJob>;
+  /** Runs the jobs of this type that are ready to their end; gives their ids. */
+  runAll(type: string): Promise<string[]>;
   /** Finishes a job in a transaction that is left open; gives its commit. */
   finishWithoutCommit(id: string): Promise<() => Promise<void>>;
   /** Resolves when some statement waits for an open transaction. */
@@ -53,6 +56,12 @@ export async function createLifecycleBench(): Promise<LifecycleBench> {
       await bench.add({ type, ...job });
       const [claimed] = await bench.claim(1, { types: [job.type ?? type] });
       return claimed as ClaimedJob;
+    },
+    async runAll(type) {
+      const jobs = await bench.claim(100, { types: [type] });
+      const completions = jobs.map(({ id, fence }) => ({ id, fence, runMs: 1, result: undefined }));
+      if (jobs.length > 0) await completeJobs(db.control, SERVER_ID, completions);
+      return jobs.map(({ id }) => id);
     },
     async finishWithoutCommit(id) {
       const client = await database.pool.connect();
