@@ -141,9 +141,12 @@ test('V1 first tries and repetitions in any order, with jobs that finish in betw
     return row.job.id;
   };
   const ids: string[] = [];
-  for (let begun = 0; begun < JOBS; begun += 8) ids.push(...(await Promise.all(Array.from({ length: 8 }, addOne))));
-  isOver = true;
-  await running;
+  try {
+    for (let begun = 0; begun < JOBS; begun += 8) ids.push(...(await Promise.all(Array.from({ length: 8 }, addOne))));
+  } finally {
+    isOver = true;
+    await running;
+  }
   ran += await runAll();
   expect(ran).toBe(JOBS);
   const { rows } = await bench.pool.query('select count(*)::int from drover.job_history where id = any($1)', [ids]);
