@@ -3,7 +3,6 @@ import { byKey } from '../db/by-key.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import { createGatherer } from '../gather.js';
-import { STILL_RUNNING } from '../lifecycle/still-running.js';
 
 export type ProgressReport = { id: string; fence: number; value: string };
 
@@ -14,7 +13,7 @@ with report as (
 update drover.job j
 set progress = r.value::json
 from report r
-where ${byKey('j.id', 'r.id')} and j.fence = r.fence and ${STILL_RUNNING}`;
+where ${byKey('j.id', 'r.id')} and j.fence = r.fence and j.state = 'running'`;
 
 const MAX_REPORTS_A_BATCH = 2000;
 

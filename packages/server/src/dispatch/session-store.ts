@@ -3,7 +3,7 @@ import type { Grant, Hello } from '@drover/protocol';
 import { byKey } from '../db/by-key.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
-import { jobsOf } from '../lifecycle/jobs-of-session.js';
+import { heldBy, jobsOf } from '../lifecycle/jobs-of-session.js';
 import { loseGrants } from '../lifecycle/lose.js';
 import { releaseJobs } from '../lifecycle/release.js';
 
@@ -37,7 +37,7 @@ with previous as (
 update drover.job j
 set session_id = $1, inherited = true
 from json_to_recordset($4) as g(id uuid, fence int), previous p
-where ${byKey('j.id', 'g.id')} and j.fence = g.fence and j.session_id = p.id and j.state in ('running', 'unknown')`;
+where ${byKey('j.id', 'g.id')} and j.fence = g.fence and ${heldBy('p.id')} and j.state in ('running', 'unknown')`;
 
 /**
  * What a journal does not name. The start of a job that is to be held is durable in the journal before its handler

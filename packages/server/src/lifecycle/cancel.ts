@@ -7,7 +7,6 @@ import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import { INSERT_FINISHED_INTO_HISTORY } from './move-to-history.js';
 import { addToRollup } from './rollup.js';
-import { STILL_RUNNING } from './still-running.js';
 
 const ENDED_AT_ONCE = `
     'cancelled'::drover.job_state as ended_state, started_at as ended_started_at, attempts as ended_attempts,
@@ -26,7 +25,7 @@ select id::text as id from finished`;
 const requestCancel = sql('request_cancel')`
 update drover.job j
 set cancel_requested_at = coalesce(cancel_requested_at, now())
-where id = any($1::uuid[]) and ${STILL_RUNNING}
+where id = any($1::uuid[]) and j.state = 'running'
 returning id::text as id, fence, session_id::text as "sessionId"`;
 
 /** Jobs that came back from a worker while a cancel was under way. */
@@ -36,7 +35,8 @@ with finished as (
   where id = any(array(
     select id
     from drover.job
-    where cancel_requested_at is not null and state in ('blocked', 'scheduled', 'ready')
+    -- without a holder: that part of the index of held jobs is usually empty
+    where cancel_requested_at is not null and session_id is null and state in ('blocked', 'scheduled', 'ready')
     limit $1
     for update skip locked
   )) and state in ('blocked', 'scheduled', 'ready')

@@ -36,8 +36,7 @@ set cancel_requested_at = now()
 where id = any(array(
   select id
   from drover.job
-  -- as text: it must not look for it among all that are running
-  where expires_at <= now() and state::text = 'running' and cancel_requested_at is null
+  where expires_at <= now() and state = 'running' and cancel_requested_at is null
   limit $1
   for update skip locked
 ))
@@ -47,7 +46,7 @@ const toEnd = sql('anything_to_end')`
 select exists (
     select from drover.job
     where expires_at <= now() and (${IS_QUEUED} or (state = 'running' and cancel_requested_at is null))
-  ) or exists (select from drover.job where cancel_requested_at is not null and ${IS_QUEUED}) as found`;
+  ) or exists (select from drover.job where cancel_requested_at is not null and session_id is null and ${IS_QUEUED}) as found`;
 
 /** Whether a look at what has expired, or was cancelled on its way back, is worth while: usually not. */
 export async function isAnythingToEnd(db: Runner): Promise<boolean> {

@@ -18,7 +18,7 @@ values ($1, $2, $3, $4, $6, 'running', now(), 1, 1)`;
 const NOT_FINISHED = 'drover.refuse_finished(id, $5)';
 /** There is no other way to an error in an expression, without a function of our own, than a value that is none. */
 const SAME_ERA =
-  "case when (select last_value from drover.era) = $5::bigint then null else ('another era than ' || $5)::date end";
+  "case when pg_sequence_last_value('drover.era') = $5::bigint then null else ('another era than ' || $5)::date end";
 /** invalid_datetime_format */
 export const ERA_IS_OVER = '22007';
 

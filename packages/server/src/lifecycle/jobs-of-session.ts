@@ -7,3 +7,11 @@ export function jobsOf(session: string, state: 'running' | 'unknown'): string {
     select * from drover.job where job.session_id = ${session} and job.state = '${state}' offset 0
   ) j`;
 }
+
+/**
+ * "The session holds the job `j`", for a job that is looked up by its id. An equality would also lead to the index of held
+ * jobs: for each of a batch, all that the session holds.
+ */
+export function heldBy(session: string): string {
+  return `j.session_id is not distinct from ${session}`;
+}

@@ -15,10 +15,9 @@ import { byKey } from '../db/by-key.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import { isSwitchedOff } from '../test-switches.js';
-import { jobsOf } from './jobs-of-session.js';
+import { heldBy, jobsOf } from './jobs-of-session.js';
 import { INSERT_LOST_INTO_HISTORY } from './move-to-history.js';
 import { addToRollup } from './rollup.js';
-import { STILL_RUNNING } from './still-running.js';
 
 /** Attempts of one job that may be lost together with their worker. */
 export const LOST_LIMIT = 3;
@@ -29,9 +28,9 @@ const LOST_ERROR = `json_build_object('name', 'WorkerLostError', 'code', 'lost',
       else 'the worker was lost while it held the job' end)`;
 const WITH_LOST_ATTEMPT = `drover.add_attempt(j.attempts, j.attempt, 'lost', j.started_at, j.session_id, ${LOST_ERROR})`;
 
-const SAME_RUNNING_GRANT = `${byKey('j.id', 'lost.id')} and j.fence = lost.fence and ${STILL_RUNNING}`;
+const SAME_RUNNING_GRANT = `${byKey('j.id', 'lost.id')} and j.fence = lost.fence and j.state = 'running'`;
 /** A successor takes a grant over as it is. */
-const OF_SAME_SESSION = `${SAME_RUNNING_GRANT} and j.session_id = lost.session_id`;
+const OF_SAME_SESSION = `${SAME_RUNNING_GRANT} and ${heldBy('lost.session_id')}`;
 
 /** The three ways a lost job goes, for the grants in `lost` that are still running and fit the condition. */
 const loseJobs = (serverId: '$2' | '$3', condition = SAME_RUNNING_GRANT) => `
@@ -117,7 +116,8 @@ with candidate as materialized (
     s.id is not null and not j.inherited and (j.hold_if_lost or j.started_at > s.ended_at) as is_unstarted
   from drover.job j
   left join drover.session s on ${byKey('s.id', 'j.session_id')}
-  where j.state = 'running' and (s.id is null or s.ended_at is not null)
+  -- the holder is what leads to the index of held jobs
+  where j.session_id is not null and j.state = 'running' and (s.id is null or s.ended_at is not null)
     -- what a resigning worker leaves is just being released
     and coalesce(s.ended_at, j.started_at) < now() - $1::double precision * interval '1 millisecond'
   limit $3
@@ -136,7 +136,7 @@ with candidate as materialized (
   update drover.job j
   set state = 'ready', session_id = null, started_at = null, attempt = attempt - 1
   from unstarted u
-  where ${byKey('j.id', 'u.id')} and j.fence = u.fence and ${STILL_RUNNING} and j.session_id = u.session_id
+  where ${byKey('j.id', 'u.id')} and j.fence = u.fence and j.state = 'running' and ${heldBy('u.session_id')}
   returning j.id
 ), ${loseJobs('$2', OF_SAME_SESSION)}
 select (select count(*) from released)::int as released, ${COUNTS}`;

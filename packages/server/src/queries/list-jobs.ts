@@ -128,7 +128,12 @@ function tablesFor({ state, finishedAfter, finishedBefore }: ListFilters): Table
 function statePredicates(table: Table, wanted: readonly JobState[] | undefined): string[][] {
   const all = TABLES[table].states;
   const states = all.filter((state) => !wanted || wanted.includes(state));
-  return states.length === all.length ? [[]] : states.map((state) => [`state = '${state}'`]);
+  return states.length === all.length ? [[]] : states.map((state) => [statePredicate(state)]);
+}
+
+/** Running jobs are found in the index of held ones. */
+function statePredicate(state: JobState): string {
+  return state === 'running' ? `state = 'running' and session_id is not null` : `state = '${state}'`;
 }
 
 function idRanges({ createdBefore }: ListFilters, nowMs: number, bind: Bind): string[][] {
