@@ -12,9 +12,8 @@
  * later has the seconds of `Retry-After` after its status. A connection that ends has answered what it has
  * answered; the rest may or may not have happened, and is repeated over HTTP with the same ids.
  *
- * A call that adds one job may end its line with the era: `7 POST /api/v1/jobs 4711`. That says that the id of the job was made
- * for this call, is known to nobody else and has never been sent before, and which era the client has heard of last (decision
- * 0019). Servers that know of eras name theirs when they accept the connection (ERA_HEADER), and after the status of an answer
+ * A call may end its line with the era: `7 POST /api/v1/jobs 4711`. That says that the ids of its jobs were made for this call, are
+ * known to nobody else and have never been sent before, and which era the client has heard of last (decision 0019). Servers that know of eras name theirs when they accept the connection (ERA_HEADER), and after the status of an answer
  * to such a call if it is another than the client's: `7 201 era 4712`. Zero is for an era that is not known. Who repeats such a call
  * says so: `POST /api/v1/jobs?repeated=true`.
  */
@@ -61,7 +60,7 @@ export function parseCall(text: string): CallFrame | undefined {
     if (!text.startsWith(target, numberEnd + 1)) continue;
     const targetEnd = numberEnd + 1 + target.length;
     if (targetEnd === lineEnd) return { number, route, era: undefined, body: text.slice(lineEnd + 1) };
-    if (route !== 'enqueueJob' || text[targetEnd] !== ' ') continue;
+    if (text[targetEnd] !== ' ') continue;
     const era = numberIn(text, targetEnd + 1, lineEnd);
     return era === undefined ? undefined : { number, route, era, body: text.slice(lineEnd + 1) };
   }

@@ -14,8 +14,8 @@ test('a call that was written is read as it was meant', () => {
 
 test('a call with an era is read as it was meant', () => {
   fc.assert(
-    fc.property(numbers, numbers, fc.string(), (number, era, body) => {
-      expect(parseCall(callText(number, 'enqueueJob', body, era))).toEqual({ number, route: 'enqueueJob', era, body });
+    fc.property(numbers, fc.constantFrom(...CALLED_ROUTES), numbers, fc.string(), (number, route, era, body) => {
+      expect(parseCall(callText(number, route, body, era))).toEqual({ number, route, era, body });
     }),
   );
 });
@@ -56,7 +56,8 @@ test.each([
   ['1 POST /api/v1/jobs x\n{}'],
   ['1 POST /api/v1/jobs 5 6\n{}'],
   ['1 POST /api/v1/jobs -5\n{}'],
-  ['1 POST /api/v1/jobs/batch 5\n{}'],
+  ['1 POST /api/v1/jobs/batch5\n{}'],
+  ['1 POST /api/v1/jobs/batch x\n{}'],
   ['1\n{"a": 1 POST /api/v1/jobs}'],
 ])('%j is no call', (text) => {
   expect(parseCall(text)).toBeUndefined();

@@ -16,8 +16,8 @@ const MAX_BODY_BYTES = LIMITS.requestBytes - 100;
 
 export type JobToAdd = { job: JobReference; payload?: unknown; options?: EnqueueOptions | undefined };
 
-/** Sends the body of a batch of jobs. */
-export type SendBatch = (body: Buffer) => Promise<readonly Enqueued[]>;
+/** Sends the body of a batch of jobs. `areNew`: their ids were made for this. */
+export type SendBatch = (body: Buffer, areNew: boolean) => Promise<readonly Enqueued[]>;
 
 type Chunk = {
   ids: string[];
@@ -32,7 +32,7 @@ export async function enqueueInBulk(items: readonly JobToAdd[], send: SendBatch)
   const handles: JobHandle<unknown>[] = [];
   let chunk = items.length > 0 ? await encodeChunk(items, 0) : undefined;
   while (chunk) {
-    const underWay = send(chunk.body);
+    const underWay = send(chunk.body, chunk.areIdsOurs);
     // Observed at once: it may reject while the next chunk is still being encoded.
     const answered = underWay.then(
       (answers) => ({ answers }),

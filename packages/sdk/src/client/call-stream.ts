@@ -15,9 +15,9 @@ const HANDSHAKE_MS = 5000;
 /** How much later than due it may be noticed that a call has no answer, or that no call waits any more. */
 const WATCH_MS = 50;
 
-/** A request that adds a job whose id was made for it, and what is known of its first try. */
-export type NewJobRequest = {
-  /** The server may have added the job without a look at the jobs that have finished, or may do so yet. */
+/** A request that adds jobs whose ids were made for it, and what is known of its first try. */
+export type NewJobsRequest = {
+  /** The server may have added the jobs without a look at those that have finished, or may do so yet. */
   mayBeAdded: boolean;
 };
 
@@ -81,11 +81,11 @@ export class CallStream {
     return this.#socket.readyState === WebSocket.OPEN && this.#waiting.size < LIMITS.callsUnderWay / 2;
   }
 
-  call(route: CalledRoute, body: string, timeoutMs: number, newJob?: NewJobRequest | undefined): Promise<HttpAnswer> {
+  call(route: CalledRoute, body: string, timeoutMs: number, newJobs?: NewJobsRequest | undefined): Promise<HttpAnswer> {
     return new Promise((resolve, reject) => {
       const number = ++this.#last;
-      const era = newJob === undefined ? undefined : this.#era;
-      if (newJob !== undefined && era !== undefined) newJob.mayBeAdded = true;
+      const era = newJobs === undefined ? undefined : this.#era;
+      if (newJobs !== undefined && era !== undefined) newJobs.mayBeAdded = true;
       this.#waiting.set(number, { resolve, reject, timeoutMs, giveUpAt: performance.now() + timeoutMs });
       if (this.#watch === undefined) this.#startWatch();
       // as bytes: those leave in one piece with the head of their frame, which a string does not

@@ -116,7 +116,7 @@ export class Client {
     payloads: readonly unknown[] = [],
   ): Promise<JobHandle[]> {
     const items = isList(first) ? first : payloads.map((payload) => ({ job: first, payload }));
-    return await enqueueInBulk(items, (body) => this.#sendBatch(body));
+    return await enqueueInBulk(items, (body, areNew) => this.#sendBatch(body, areNew));
   }
 
   /** One job with its attempts. */
@@ -217,17 +217,17 @@ export class Client {
 
   async #sendJobs(jobs: readonly string[], areNew: boolean): Promise<readonly Enqueued[]> {
     if (jobs.length === 1) return [(await this.#post('enqueueJob', jobs[0] as string, areNew)) as Enqueued];
-    return this.#sendBatch(`{"jobs":[\n${jobs.join(',\n')}\n]}`);
+    return this.#sendBatch(`{"jobs":[\n${jobs.join(',\n')}\n]}`, areNew);
   }
 
-  async #sendBatch(body: RequestText): Promise<readonly Enqueued[]> {
-    return ((await this.#post('enqueueJobs', body)) as RouteAnswer<'enqueueJobs'>).items;
+  async #sendBatch(body: RequestText, areNew: boolean): Promise<readonly Enqueued[]> {
+    return ((await this.#post('enqueueJobs', body, areNew)) as RouteAnswer<'enqueueJobs'>).items;
   }
 
-  #post(route: CalledRoute, body: RequestText, isNewJob = false): Promise<unknown> {
+  #post(route: CalledRoute, body: RequestText, areNew: boolean): Promise<unknown> {
     const { method, path } = ROUTES[route];
-    const newJob = isNewJob ? { mayBeAdded: false } : undefined;
-    return this.#requester.request({ method, path, body, call: route, newJob });
+    const newJobs = areNew ? { mayBeAdded: false } : undefined;
+    return this.#requester.request({ method, path, body, call: route, newJobs });
   }
 }
 

@@ -8,7 +8,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type CalledRoute, DroverError, type ErrorCode } from '@drover/protocol';
 import { ConnectionError } from '../errors.js';
-import type { NewJobRequest } from './call-stream.js';
+import type { NewJobsRequest } from './call-stream.js';
 import { type HttpAnswer, type RequestText, type ServerAddress, serverAddress } from './http-transport.js';
 import { serverError } from './server-error.js';
 import { Transport } from './transport.js';
@@ -28,8 +28,8 @@ export type ApiRequest = {
   waitMs?: number | undefined;
   /** Which route it is, if a call stream can carry it. */
   call?: CalledRoute | undefined;
-  /** It adds one job, whose id was made for it and has not been sent before. */
-  newJob?: NewJobRequest | undefined;
+  /** It adds jobs whose ids were made for it and have not been sent before. */
+  newJobs?: NewJobsRequest | undefined;
   signal?: AbortSignal | undefined;
 };
 
@@ -73,7 +73,7 @@ export class Requester {
             ...request,
             // over HTTP again: should a stream be the trouble, the way without it may work
             call: tries === 0 ? request.call : undefined,
-            path: tries > 0 && request.newJob?.mayBeAdded ? `${request.path}?repeated=true` : request.path,
+            path: tries > 0 && request.newJobs?.mayBeAdded ? `${request.path}?repeated=true` : request.path,
             timeoutMs: Math.min(timeoutMs, Math.max(1, leftMs)),
           }),
           server,
@@ -83,7 +83,7 @@ export class Requester {
       }
       if (!('error' in answer)) return answer.body;
       request.signal?.throwIfAborted();
-      if (tries === 0 && request.newJob && isRefused(answer.error)) request.newJob.mayBeAdded = false;
+      if (tries === 0 && request.newJobs && isRefused(answer.error)) request.newJobs.mayBeAdded = false;
       const pauseMs = this.#pauseMs(tries, answer);
       const isLast = tries >= this.#options.retries || performance.now() + pauseMs >= deadline || this.#closed;
       if (!answer.repeatable || isLast) throw answer.error;

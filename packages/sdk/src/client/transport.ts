@@ -4,11 +4,11 @@
  * stream that broke), everything goes over HTTP.
  */
 import type { CalledRoute } from '@drover/protocol';
-import { CallStream, type NewJobRequest } from './call-stream.js';
+import { CallStream, type NewJobsRequest } from './call-stream.js';
 import { type HttpAnswer, type HttpRequest, HttpTransport, type ServerAddress } from './http-transport.js';
 
 /** `call`: the request is one that a call stream can carry. */
-type TransportRequest = HttpRequest & { call?: CalledRoute | undefined; newJob?: NewJobRequest | undefined };
+type TransportRequest = HttpRequest & { call?: CalledRoute | undefined; newJobs?: NewJobsRequest | undefined };
 
 /** Length of a body for which the stream is worth it: masking a long one costs more than HTTP. */
 const MAX_CALL_LENGTH = 64 * 1024;
@@ -33,7 +33,7 @@ export class Transport {
   send(server: ServerAddress, request: TransportRequest): Promise<HttpAnswer> {
     if (request.call && request.body !== undefined && request.body.length <= MAX_CALL_LENGTH) {
       const stream = this.#streamTo(server);
-      if (stream?.isFree) return stream.call(request.call, request.body.toString(), request.timeoutMs, request.newJob);
+      if (stream?.isFree) return stream.call(request.call, request.body.toString(), request.timeoutMs, request.newJobs);
     }
     return this.#http.send(server, request);
   }

@@ -122,9 +122,20 @@ describe('the era', () => {
     await client.enqueue('a', 3);
     await client.enqueue('a', 4, { id: newId() });
     expect(peer.eras).toEqual([5, 5, 6, undefined]);
-    await Promise.all([client.enqueue('a', 5), client.enqueue('a', 6)]);
-    expect(peer.eras).toHaveLength(4);
     expect(peer.repeated).not.toContain(true);
+  });
+
+  it('is named for jobs that are sent together, if all of their ids were made here', async () => {
+    const peer = await startPeer({ era: 5 });
+    const client = clientOf({ url: peer.url });
+    await untilStreamed(client, peer);
+    peer.eras.length = 0;
+    await Promise.all([client.enqueue('a', 1), client.enqueue('a', 2)]);
+    await client.enqueueMany('a', [1, 2]);
+    expect(peer.eras).toEqual([5, 5]);
+    await Promise.all([client.enqueue('a', 1), client.enqueue('a', 2, { id: newId() })]);
+    await client.enqueueMany([{ job: 'a' }, { job: 'a', options: { id: newId() } }]);
+    expect(peer.eras).toEqual([5, 5, undefined, undefined]);
   });
 
   it.each([[undefined], ['x'], ['-1'], ['1234567890123456']])(
@@ -151,6 +162,16 @@ describe('the era', () => {
     peer.onCall = (socket) => socket.terminate();
     await client.enqueue('a', 3);
     expect(peer.repeated).toEqual([false, true]);
+  });
+
+  it('ends with a repeated try of jobs that are sent together', async () => {
+    const peer = await startPeer({ era: 5 });
+    const client = clientOf({ url: peer.url });
+    await untilStreamed(client, peer);
+    peer.repeated.length = 0;
+    peer.onCall = (socket) => socket.terminate();
+    await Promise.all([client.enqueue('a', 1), client.enqueue('a', 2)]);
+    expect(peer.repeated).toEqual([true]);
   });
 
   it('does not end with a repeated job that brings its own id', async () => {

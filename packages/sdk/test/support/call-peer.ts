@@ -10,7 +10,7 @@ export type CallPeer = {
   readonly url: string;
   /** How many jobs came in each way. */
   readonly jobs: { http: number; stream: number };
-  /** What came with each call that adds one job: the era, or none. */
+  /** What came with each call: the era, or none. */
   readonly eras: (number | undefined)[];
   /** Which of the requests over HTTP said that they are repeated. */
   readonly repeated: boolean[];
@@ -47,7 +47,7 @@ export async function startCallPeer({ refusesStreams = false, era }: PeerOptions
       stream.on('message', (data) => {
         const call = parseCall(String(data));
         if (!call) throw new Error(`no call: ${data}`);
-        if (call.route === 'enqueueJob') peer.eras.push(call.era);
+        peer.eras.push(call.era);
         peer.onCall(stream, (more) =>
           stream.send(
             answerText({

@@ -33,7 +33,7 @@ export function jobHandlers({ engine, db, config }: JobsDeps): JobRoutes {
   async function enqueueBatch(batch: Batch, call: Call<'enqueueJobs'>): Promise<RouteAnswer<'enqueueJobs'>> {
     checkNewJobs(batch.jobs, limits(), true);
     const jobs = batch.jobs.map(withId);
-    const existed = await engine.enqueue({ jobs, isRepeated: call.query.repeated === 'true' });
+    const existed = await engine.enqueue({ jobs, era: call.era, isRepeated: call.query.repeated === 'true' });
     if (batch.answer === 'existing') {
       return { items: [...existed].map((place) => ({ id: (jobs[place] as JobToInsert).id, created: false })) };
     }

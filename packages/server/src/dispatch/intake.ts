@@ -23,9 +23,9 @@ import type { Session } from './session.js';
 /** Jobs that are added by one request. */
 export type AddRequest = {
   jobs: JobToInsert[];
-  /** If there is one job, whose id was made for this request and has never been sent before: in which era. */
+  /** If the ids of its jobs were made for this request and have never been sent before: in which era. */
   era?: number | undefined;
-  /** The job was sent with an era before, and what became of it is not known. */
+  /** The jobs were sent with an era before, and what became of them is not known. */
   isRepeated?: boolean | undefined;
 };
 
@@ -79,15 +79,15 @@ export function createIntake(deps: IntakeDeps): Intake {
   });
 
   async function insertRequests(requests: AddRequest[]): Promise<Answer[]> {
-    const alone = requests.length === 1 ? (requests[0] as AddRequest) : undefined;
-    const jobs = alone?.jobs ?? requests.flatMap((request) => request.jobs);
+    const [first] = requests as [AddRequest];
+    const jobs = requests.length === 1 ? first.jobs : requests.flatMap((request) => request.jobs);
     const unique = uniqueById(jobs);
     const prepared = prepare(unique);
     let duplicates: ReadonlySet<string>;
     try {
       duplicates = await insertSurely(
         prepared,
-        alone?.era,
+        requests.every(({ era }) => era === first.era) ? first.era : undefined,
         requests.some(({ isRepeated }) => isRepeated),
       );
       failpoint('insert.committed');

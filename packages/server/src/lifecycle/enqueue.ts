@@ -1,8 +1,8 @@
 /**
  * new → ready, scheduled or running, for a batch: all of it or none. Repeating a batch is harmless: a job
  * that exists, finished or not, is left as it is. The work is done by the SQL function that transactional
- * enqueues use too (migration 0012), or where jobs are plain and surely new: for one of them in a known lane by a statement
- * of its own (insert-one.ts), for many by COPY (copy-jobs.ts).
+ * enqueues use too (migration 0012), or where jobs are plain and surely new: in known lanes by statements of their own, for one
+ * (insert-one.ts) and for some of the present era (insert-many.ts), otherwise for many by COPY (copy-jobs.ts).
  */
 import { DEFAULT_QUEUE, type NewJob } from '@drover/protocol';
 import { nameArray, plainArray, readPlainArray, textArray } from '../db/array-text.js';
@@ -14,6 +14,7 @@ import { msOfId } from '../id-time.js';
 import { copyJobs, isWorthCopying } from './copy-jobs.js';
 import type { Eras } from './eras.js';
 import { type IdRange, idRangeOf } from './id-range.js';
+import { insertManyInEra } from './insert-many.js';
 import { ERA_IS_OVER, insertOne, insertOneInEra } from './insert-one.js';
 import type { KnownLanes } from './known-lanes.js';
 import { UnreadableJson, UnreadJson } from './unread-json.js';
@@ -38,7 +39,7 @@ export type InsertOptions = {
   /** What is known of the database; a lane that was noted is added. */
   lanes?: KnownLanes;
   eras?: Eras;
-  /** If the id of a job that comes alone was made for this: in which era. Zero if that is not known. */
+  /** If the ids of the jobs were made for this: in which era. Zero if that is not known. */
   era?: number | undefined;
 };
 
@@ -72,21 +73,31 @@ function insertNew(
   { lanes, eras, era }: InsertOptions,
 ): Promise<ReadonlySet<string>> {
   if (rows.some(({ job }) => hasOptions(job))) return insertColumns(db, rows, range, true);
-  if (rows.length > 1) {
-    return isWorthCopying(rows.length, range)
-      ? copyJobs(db, rows, range).then(none)
-      : insertColumns(db, rows, range, true);
-  }
   const [row] = rows as [RowToInsert];
-  const { queue = DEFAULT_QUEUE, type } = row.job;
-  if (lanes?.has(queue, type)) {
+  const isAlone = rows.length === 1;
+  if (lanes !== undefined && areKnown(rows, lanes)) {
     const isOfThisEra = era !== undefined && era > 0 && era === eras?.current;
-    return (isOfThisEra ? insertOneInEra(db, row, era) : insertOne(db, row, range.historyFrom)).then(none);
+    if (isOfThisEra) return (isAlone ? insertOneInEra(db, row, era) : insertManyInEra(db, rows, era)).then(none);
+    if (isAlone) return insertOne(db, row, range.historyFrom).then(none);
   }
-  return insertColumns(db, rows, range, true).then((duplicates) => {
-    lanes?.add(queue, type);
+  const added = isWorthCopying(rows.length, range)
+    ? copyJobs(db, rows, range).then(none)
+    : insertColumns(db, rows, range, true);
+  return added.then((duplicates) => {
+    if (lanes !== undefined) for (const { job } of rows) lanes.add(job.queue ?? DEFAULT_QUEUE, job.type);
     return duplicates;
   });
+}
+
+function areKnown(rows: readonly RowToInsert[], lanes: KnownLanes): boolean {
+  let before: JobToInsert | undefined;
+  for (const { job } of rows) {
+    // mostly it is one lane again and again
+    if (job.type === before?.type && job.queue === before.queue) continue;
+    if (!lanes.has(job.queue ?? DEFAULT_QUEUE, job.type)) return false;
+    before = job;
+  }
+  return true;
 }
 
 function isUnread({ job }: RowToInsert): boolean {

@@ -16,8 +16,11 @@ const READY = 'insert into drover.job (id, queue, type, payload) values ($1, $2,
 const GRANTED = `insert into drover.job (id, queue, type, payload, session_id, state, started_at, fence, attempt)
 values ($1, $2, $3, $4, $6, 'running', now(), 1, 1)`;
 const NOT_FINISHED = 'drover.refuse_finished(id, $5)';
-/** There is no other way to an error in an expression, without a function of our own, than a value that is none. */
-const SAME_ERA =
+/**
+ * An error unless the era is the one of the fifth parameter. There is no other way to an error in an expression, without a
+ * function of our own, than a value that is none.
+ */
+export const SAME_ERA =
   "case when pg_sequence_last_value('drover.era') = $5::bigint then null else ('another era than ' || $5)::date end";
 /** invalid_datetime_format */
 export const ERA_IS_OVER = '22007';

@@ -78,6 +78,9 @@ describe('calls', () => {
     expect(await eraTold(`1 ${JOB} ${era}\n${job()}`)).toEqual([undefined]);
     expect(await eraTold(`2 ${JOB} ${era}\n${job()}`)).toEqual([undefined]);
     expect(await eraTold(`3 ${JOB} 0\n${job()}`)).toEqual([era]);
+    const batch = () => `{"jobs":[${job()},${job()}]}`;
+    expect(await eraTold(`31 ${JOB}/batch ${era}\n${batch()}`)).toEqual([undefined]);
+    expect(await eraTold(`32 ${JOB}/batch 0\n${batch()}`)).toEqual([era]);
     expect(await eraTold(`4 ${JOB}\n${job()}`)).toEqual([undefined]);
 
     // a job that is repeated ends it

@@ -66,6 +66,29 @@ test('an add whose answer is lost ends the era as it is repeated, and is one job
   expect(await runAll()).toHaveLength(2);
 });
 
+test('so do adds that came together, and each is one job', async () => {
+  const { intake, eras, statements } = await createRepeatingIntake(() => {}, loseTheAnswer);
+  await intake.enqueue({ jobs: [newJob()] }); // which notes the lane
+  const era = eras.current;
+  const [first, second] = await Promise.all([
+    intake.enqueue({ jobs: [newJob(), newJob()], era }),
+    intake.enqueue({ jobs: [newJob()], era }),
+  ]);
+  expect([first, second]).toEqual([new Set([0, 1]), new Set([0])]);
+  expect(statements).toEqual(['insert_jobs', 'insert_ready_jobs_in_era', 'repeat_jobs']);
+  expect(eras.current).not.toBe(era);
+  expect(await runAll()).toHaveLength(4);
+});
+
+test('adds of different eras that came together are looked up', async () => {
+  const { intake, eras, statements } = await createRepeatingIntake();
+  await intake.enqueue({ jobs: [newJob()] });
+  const adds = [eras.current, undefined].map((era) => intake.enqueue({ jobs: [newJob(), newJob()], era }));
+  await Promise.all(adds);
+  expect(statements).toEqual(['insert_jobs', 'insert_jobs']);
+  expect(await runAll()).toHaveLength(5);
+});
+
 test('V1 jobs whose statement is repeated in vain are not taken for new ones after that', async () => {
   let finished: string[] = [];
   const { intake, eras, statements } = await createRepeatingIntake(

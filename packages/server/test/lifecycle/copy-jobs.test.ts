@@ -1,4 +1,4 @@
-/** Adding jobs by COPY, or one alone: it must mean the same as adding them by the function. */
+/** Adding jobs by COPY, one alone, or some of an era: it must mean the same as adding them by the function. */
 import { newId } from '@drover/protocol';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Runner } from '../../src/db/database.js';
@@ -6,6 +6,7 @@ import { completeJobs } from '../../src/lifecycle/complete.js';
 import { copyJobs, isWorthCopying } from '../../src/lifecycle/copy-jobs.js';
 import { insertJobs, type JobToInsert, type RowToInsert } from '../../src/lifecycle/enqueue.js';
 import { type IdRange, idRangeOf } from '../../src/lifecycle/id-range.js';
+import { insertManyInEra } from '../../src/lifecycle/insert-many.js';
 import { insertOne, insertOneInEra } from '../../src/lifecycle/insert-one.js';
 import { createKnownLanes } from '../../src/lifecycle/known-lanes.js';
 import { UnreadableJson, UnreadJson } from '../../src/lifecycle/unread-json.js';
@@ -44,17 +45,19 @@ async function shapeOf(id: string): Promise<Record<string, unknown>> {
 test.each([
   ['waits', undefined],
   ['is given to a worker', newId()],
-])('a job that %s is the same, copied, added alone or by the function', async (_, sessionId) => {
+])('a job that %s is the same, copied, added alone, with others or by the function', async (_, sessionId) => {
   const rowOf = (id: string) => rowsOf([{ id, type: 'work', queue: 'mail', payload: { a: [1] } }], sessionId);
-  const [copied, alone, inEra, byFunction] = [newId(), newId(), newId(), newId()];
+  const [copied, alone, inEra, together, byFunction] = [newId(), newId(), newId(), newId(), newId()];
   await copy(rowOf(copied));
   await insertOne(bench.db.bulk, rowOf(alone)[0] as RowToInsert, rangeOf(rowOf(alone)).historyFrom);
   const [{ era }] = (await bench.pool.query('select drover.end_era()::float8 as era')).rows;
   await insertOneInEra(bench.db.bulk, rowOf(inEra)[0] as RowToInsert, era);
+  await insertManyInEra(bench.db.bulk, rowOf(together), era);
   await insertJobs(bench.db.bulk, rowOf(byFunction), { isRepeated: true });
   const shape = await shapeOf(copied);
   expect(await shapeOf(alone)).toEqual(shape);
   expect(await shapeOf(inEra)).toEqual(shape);
+  expect(await shapeOf(together)).toEqual(shape);
   expect(await shapeOf(byFunction)).toEqual(shape);
   expect(shape).toMatchObject({ state: sessionId ? 'running' : 'ready', queue: 'mail', max_attempts: 10 });
 });
@@ -122,12 +125,22 @@ test('a job alone with a payload that is no JSON is not added', async () => {
   expect(await bench.claim(5, { types: ['unread'] })).toHaveLength(1);
 });
 
-test('of one batch some are given to workers and others wait', async () => {
+/** Adds jobs in the present era. */
+async function addInEra(rows: RowToInsert[]): Promise<void> {
+  const [{ era }] = (await bench.pool.query('select last_value::float8 as era from drover.era')).rows;
+  await insertManyInEra(bench.db.bulk, rows, era);
+}
+
+test.each([
+  ['copied', 'some-copied', (rows: RowToInsert[]) => insertJobs(bench.db.bulk, rows)],
+  ['of an era', 'some-of-an-era', addInEra],
+])('of one batch, %s, some are given to workers and others wait', async (_, type, add) => {
   const sessionId = newId();
-  const rows = rowsOf(makeJobs('some')).map((row, index) => (index % 2 === 0 ? { ...row, sessionId } : row));
-  expect(await insertJobs(bench.db.bulk, rows)).toEqual(new Set());
+  const rows = rowsOf(makeJobs(type)).map((row, index) => (index % 2 === 0 ? { ...row, sessionId } : row));
+  await add(rows);
   const { rows: states } = await bench.pool.query(
-    `select state, session_id, queue, count(*)::int from drover.job where type = 'some' group by 1, 2, 3 order by 1`,
+    'select state, session_id, queue, count(*)::int from drover.job where type = $1 group by 1, 2, 3 order by 1',
+    [type],
   );
   expect(states).toEqual([
     { state: 'ready', session_id: null, queue: 'default', count: MANY / 2 },
@@ -135,14 +148,18 @@ test('of one batch some are given to workers and others wait', async () => {
   ]);
 });
 
-test('payloads arrive as they were, whatever they hold', async () => {
+test.each([
+  ['copied', 'odd-copied', copy],
+  ['of an era', 'odd-of-an-era', addInEra],
+])('payloads of jobs, %s, arrive as they were, whatever they hold', async (_, type, add) => {
   const payloads = ['a\tb\nc\r\\d', '\\.', '\\N', 'nul \u0000', 'half \ud800', '"\u2028é🐑', { 'k\\': null }, null];
-  const jobs = makeJobs('odd').map((job, index) => ({ ...job, payload: payloads[index % payloads.length] }));
-  await copy(rowsOf(jobs));
+  const jobs = makeJobs(type).map((job, index) => ({ ...job, payload: payloads[index % payloads.length] }));
+  await add(rowsOf(jobs));
   const { rows } = await bench.pool.query(
-    `select payload::text as text from drover.job where type = 'odd' order by order_key`,
+    'select id, payload::text as text from drover.job where type = $1 order by order_key',
+    [type],
   );
-  expect(rows.map(({ text }) => text)).toEqual(jobs.map(({ payload }) => JSON.stringify(payload)));
+  expect(rows).toEqual(jobs.map(({ id, payload }) => ({ id, text: JSON.stringify(payload) })));
 });
 
 test('copied jobs are claimed in the order of the batch, from lanes that did not exist', async () => {
