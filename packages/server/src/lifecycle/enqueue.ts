@@ -84,20 +84,26 @@ function insertNew(
     ? copyJobs(db, rows, range).then(none)
     : insertColumns(db, rows, range, true);
   return added.then((duplicates) => {
-    if (lanes !== undefined) for (const { job } of rows) lanes.add(job.queue ?? DEFAULT_QUEUE, job.type);
+    for (const { queue = DEFAULT_QUEUE, type } of lanesOf(rows)) lanes?.add(queue, type);
     return duplicates;
   });
 }
 
 function areKnown(rows: readonly RowToInsert[], lanes: KnownLanes): boolean {
-  let before: JobToInsert | undefined;
+  return lanesOf(rows).every(({ queue = DEFAULT_QUEUE, type }) => lanes.has(queue, type));
+}
+
+/** A job of each lane, at least: the first of those with the same one in a row, as most of a batch have. */
+function lanesOf(rows: readonly RowToInsert[]): JobToInsert[] {
+  const [first] = rows as [RowToInsert];
+  const jobs = [first.job];
+  let before = first.job;
   for (const { job } of rows) {
-    // mostly it is one lane again and again
-    if (job.type === before?.type && job.queue === before.queue) continue;
-    if (!lanes.has(job.queue ?? DEFAULT_QUEUE, job.type)) return false;
+    if (job.type === before.type && job.queue === before.queue) continue;
+    jobs.push(job);
     before = job;
   }
-  return true;
+  return jobs;
 }
 
 function isUnread({ job }: RowToInsert): boolean {
