@@ -23,6 +23,7 @@ import { type EnqueueOptions, encodeJob, type JobReference, jobText, type Payloa
 import { durationOption, integerOption, MAX_TIMER_MS, refuse, refuseUnknownOptions } from '../options.js';
 import { givenToken, serverUrls } from '../server-urls.js';
 import { enqueueInBulk, type JobToAdd } from './bulk.js';
+import type { NewJobsRequest } from './call-stream.js';
 import { Gatherer } from './gatherer.js';
 import type { RequestText } from './http-transport.js';
 import { JobHandle } from './job-handle.js';
@@ -85,7 +86,7 @@ export class Client {
   constructor(requester: Requester) {
     this.#requester = requester;
     this.schedules = new Schedules(requester);
-    this.#gatherer = new Gatherer((jobs, areNew) => this.#sendJobs(jobs, areNew));
+    this.#gatherer = new Gatherer((jobs, newJobs) => this.#sendJobs(jobs, newJobs));
   }
 
   /** Adds one job. When this resolves, the job is in the database. Concurrent calls share requests. */
@@ -116,7 +117,9 @@ export class Client {
     payloads: readonly unknown[] = [],
   ): Promise<JobHandle[]> {
     const items = isList(first) ? first : payloads.map((payload) => ({ job: first, payload }));
-    return await enqueueInBulk(items, (body, areNew) => this.#sendBatch(body, areNew));
+    return await enqueueInBulk(items, (body, areNew) =>
+      this.#sendBatch(body, areNew ? { mayBeAdded: false } : undefined),
+    );
   }
 
   /** One job with its attempts. */
@@ -215,18 +218,17 @@ export class Client {
     this.#requester.close();
   }
 
-  async #sendJobs(jobs: readonly string[], areNew: boolean): Promise<readonly Enqueued[]> {
-    if (jobs.length === 1) return [(await this.#post('enqueueJob', jobs[0] as string, areNew)) as Enqueued];
-    return this.#sendBatch(`{"jobs":[\n${jobs.join(',\n')}\n]}`, areNew);
+  async #sendJobs(jobs: readonly string[], newJobs: NewJobsRequest | undefined): Promise<readonly Enqueued[]> {
+    if (jobs.length === 1) return [(await this.#post('enqueueJob', jobs[0] as string, newJobs)) as Enqueued];
+    return this.#sendBatch(`{"jobs":[\n${jobs.join(',\n')}\n]}`, newJobs);
   }
 
-  async #sendBatch(body: RequestText, areNew: boolean): Promise<readonly Enqueued[]> {
-    return ((await this.#post('enqueueJobs', body, areNew)) as RouteAnswer<'enqueueJobs'>).items;
+  async #sendBatch(body: RequestText, newJobs: NewJobsRequest | undefined): Promise<readonly Enqueued[]> {
+    return ((await this.#post('enqueueJobs', body, newJobs)) as RouteAnswer<'enqueueJobs'>).items;
   }
 
-  #post(route: CalledRoute, body: RequestText, areNew: boolean): Promise<unknown> {
+  #post(route: CalledRoute, body: RequestText, newJobs: NewJobsRequest | undefined): Promise<unknown> {
     const { method, path } = ROUTES[route];
-    const newJobs = areNew ? { mayBeAdded: false } : undefined;
     return this.#requester.request({ method, path, body, call: route, newJobs });
   }
 }

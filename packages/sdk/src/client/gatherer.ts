@@ -8,6 +8,7 @@
  * the others are sent again without them.
  */
 import { DroverError, type Enqueued, LIMITS } from '@drover/protocol';
+import type { NewJobsRequest } from './call-stream.js';
 
 const MAX_REQUESTS_IN_FLIGHT = 2;
 /** Characters of one request: large enough to amortise it, small enough to build without a pause. */
@@ -15,11 +16,8 @@ const MAX_BATCH_LENGTH = 8 * 1024 * 1024;
 /** Characters that may wait for their request in all. */
 const MAX_WAITING_LENGTH = 256 * 1024 * 1024;
 
-/**
- * Sends jobs, each as JSON text, as one request; answers in the same order. `areNew`: their ids were made for this, and none of
- * them has been sent before.
- */
-export type SendJobs = (jobs: readonly string[], areNew: boolean) => Promise<readonly Enqueued[]>;
+/** Sends jobs, each as JSON text, as one request; answers in the same order. `newJobs`: their ids were made here. */
+export type SendJobs = (jobs: readonly string[], newJobs: NewJobsRequest | undefined) => Promise<readonly Enqueued[]>;
 
 type Waiting = {
   text: string;
@@ -90,16 +88,17 @@ export class Gatherer {
   /** Never rejects: every way out settles the promises of the batch. */
   async #deliver(batch: Waiting[]): Promise<void> {
     const groups = [batch];
+    let newJobs: NewJobsRequest | undefined = batch.every((job) => job.isNew) ? { mayBeAdded: false } : undefined;
     for (let group = groups.pop(); group !== undefined; group = groups.pop()) {
       try {
-        // what is sent again without those at fault is not new any more
-        const areNew = group === batch && group.every((job) => job.isNew);
         const answers = await this.#send(
           group.map((job) => job.text),
-          areNew,
+          newJobs,
         );
         settle(group, answers);
       } catch (error) {
+        // what is sent again without those at fault is not new any more, and is a repetition if the first try may yet arrive
+        if (!newJobs?.mayBeAdded) newJobs = undefined;
         if (group.length > 1 && isAboutContent(error)) groups.push(...separate(group, error));
         else for (const job of group) job.reject(error);
       }

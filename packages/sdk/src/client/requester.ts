@@ -28,7 +28,7 @@ export type ApiRequest = {
   waitMs?: number | undefined;
   /** Which route it is, if a call stream can carry it. */
   call?: CalledRoute | undefined;
-  /** It adds jobs whose ids were made for it and have not been sent before. */
+  /** It adds jobs whose ids were made here. */
   newJobs?: NewJobsRequest | undefined;
   signal?: AbortSignal | undefined;
 };
@@ -66,14 +66,15 @@ export class Requester {
       const server = this.#servers[index] as ServerAddress;
       const timeoutMs = waitMs + this.#options.timeoutMs * SHARE_OF_DEADLINE;
       const leftMs = deadline - performance.now();
+      const isRepeated = request.newJobs?.mayBeAdded ?? false;
       let answer: { body: unknown } | Failure;
       try {
         answer = read(
           await this.#transport.send(server, {
             ...request,
             // over HTTP again: should a stream be the trouble, the way without it may work
-            call: tries === 0 ? request.call : undefined,
-            path: tries > 0 && request.newJobs?.mayBeAdded ? `${request.path}?repeated=true` : request.path,
+            call: tries === 0 && !isRepeated ? request.call : undefined,
+            path: isRepeated ? `${request.path}?repeated=true` : request.path,
             timeoutMs: Math.min(timeoutMs, Math.max(1, leftMs)),
           }),
           server,
@@ -83,7 +84,7 @@ export class Requester {
       }
       if (!('error' in answer)) return answer.body;
       request.signal?.throwIfAborted();
-      if (tries === 0 && request.newJobs && isRefused(answer.error)) request.newJobs.mayBeAdded = false;
+      if (!isRepeated && request.newJobs && isRefusal(answer.error)) request.newJobs.mayBeAdded = false;
       const pauseMs = this.#pauseMs(tries, answer);
       const isLast = tries >= this.#options.retries || performance.now() + pauseMs >= deadline || this.#closed;
       if (!answer.repeatable || isLast) throw answer.error;
@@ -106,9 +107,10 @@ export class Requester {
   }
 }
 
-/** Before anything was accepted. */
-function isRefused(error: Error): boolean {
-  return error instanceof DroverError && (error.code === 'overloaded' || error.code === 'shutting_down');
+/** Nothing was added, nor will be: refused before it was accepted, or for its content. */
+function isRefusal(error: Error): boolean {
+  if (!(error instanceof DroverError)) return false;
+  return error.code === 'shutting_down' || [400, 413, 429].includes(error.status);
 }
 
 function noAnswer(cause: unknown, server: ServerAddress): Failure {

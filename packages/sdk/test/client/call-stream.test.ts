@@ -174,6 +174,32 @@ describe('the era', () => {
     expect(peer.repeated).toEqual([true]);
   });
 
+  it('ends with each part of a batch that is taken apart after its first try was lost', async () => {
+    const peer = await startPeer({ era: 5 });
+    const client = clientOf({ url: peer.url });
+    await untilStreamed(client, peer);
+    peer.repeated.length = 0;
+    peer.eras.length = 0;
+    peer.onCall = (socket) => socket.terminate();
+    peer.refusesBatches = true;
+    await Promise.all([client.enqueue('a', 1), client.enqueue('a', 2)]);
+    expect(peer.eras).toEqual([5]);
+    expect(peer.repeated).toEqual([true, true, true]);
+  });
+
+  it('does not end with the parts of a batch that was refused', async () => {
+    const peer = await startPeer({ era: 5 });
+    const client = clientOf({ url: peer.url });
+    await untilStreamed(client, peer);
+    peer.repeated.length = 0;
+    peer.onCall = (_socket, accept) => {
+      peer.onCall = (socket) => socket.terminate();
+      accept({ status: 400, body: '{"error":{"code":"invalid_request","message":"no"}}' });
+    };
+    await Promise.all([client.enqueue('a', 1), client.enqueue('a', 2)]);
+    expect(peer.repeated).toEqual([false, false]);
+  });
+
   it('does not end with a repeated job that brings its own id', async () => {
     const peer = await startPeer({ era: 5 });
     const client = clientOf({ url: peer.url });

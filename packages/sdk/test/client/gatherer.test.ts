@@ -61,8 +61,8 @@ describe('Gatherer', () => {
 
   it('calls a job new only if its id was made here and it has not been sent before', async () => {
     const sent: [string, boolean][] = [];
-    const gatherer = new Gatherer(async (jobs, areNew) => {
-      sent.push([jobs.join(' '), areNew]);
+    const gatherer = new Gatherer(async (jobs, newJobs) => {
+      sent.push([jobs.join(' '), newJobs !== undefined]);
       if (jobs.length > 1) throw new DroverError('invalid_request', 'no');
       return jobs.map((id) => ({ id, created: true }));
     });
@@ -75,6 +75,22 @@ describe('Gatherer', () => {
       ['a b', true],
       ['a', false],
       ['b', false],
+    ]);
+  });
+
+  it('does not forget that jobs may have been added when it takes a batch apart', async () => {
+    const sent: [string, boolean | undefined][] = [];
+    const gatherer = new Gatherer(async (jobs, newJobs) => {
+      sent.push([jobs.join(' '), newJobs?.mayBeAdded]);
+      if (jobs.length === 1) return jobs.map((id) => ({ id, created: true }));
+      if (newJobs) newJobs.mayBeAdded = true;
+      throw new DroverError('invalid_request', 'no');
+    });
+    await Promise.all([gatherer.add('a', true), gatherer.add('b', true)]);
+    expect(sent).toEqual([
+      ['a b', false],
+      ['a', true],
+      ['b', true],
     ]);
   });
 

@@ -14,11 +14,15 @@ export type CallPeer = {
   readonly eras: (number | undefined)[];
   /** Which of the requests over HTTP said that they are repeated. */
   readonly repeated: boolean[];
+  /** Over HTTP. */
+  refusesBatches: boolean;
   readonly sockets: Set<WebSocket>;
   /** What happens to a call; by default it is accepted. */
   onCall: (socket: WebSocket, accept: (more?: Partial<AnswerFrame>) => void) => void;
   close(): Promise<void>;
 };
+
+const REFUSAL = '{"error":{"code":"invalid_request","message":"no"}}';
 
 type PeerOptions = { refusesStreams?: boolean; era?: number | string };
 
@@ -33,8 +37,9 @@ export async function startCallPeer({ refusesStreams = false, era }: PeerOptions
     });
     request.on('end', () => {
       peer.repeated.push(request.url?.endsWith('?repeated=true') ?? false);
-      response.writeHead(201, { 'content-type': 'application/json' });
-      response.end(accept('http', text));
+      const isRefused = peer.refusesBatches && 'jobs' in (JSON.parse(text) as Sent);
+      response.writeHead(isRefused ? 400 : 201, { 'content-type': 'application/json' });
+      response.end(isRefused ? REFUSAL : accept('http', text));
     });
   });
   http.on('upgrade', (request, socket, head) => {
@@ -73,6 +78,7 @@ export async function startCallPeer({ refusesStreams = false, era }: PeerOptions
     jobs: { http: 0, stream: 0 },
     eras: [],
     repeated: [],
+    refusesBatches: false,
     sockets: new Set(),
     onCall: (_socket, accepted) => accepted(),
     close() {

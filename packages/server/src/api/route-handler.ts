@@ -17,7 +17,7 @@ export type Call<Name extends RouteName> = {
   readonly by: string;
   /** Aborts when the client has gone or the server is stopping. Made when asked for: few need it. */
   readonly gone: () => AbortSignal;
-  /** Of a call that adds a job whose id was made for it: the era that its client knows. */
+  /** Of a call that adds jobs whose ids were made for it: the era that its client knows. */
   readonly era?: number | undefined;
   /** For the rare route whose success has more than one status. */
   readonly setStatus: (status: number) => void;

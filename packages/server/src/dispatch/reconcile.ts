@@ -14,7 +14,7 @@ import { jobsOf } from '../lifecycle/jobs-of-session.js';
 import { releaseJobs } from '../lifecycle/release.js';
 import type { Session } from './session.js';
 
-const heldBy = sql('held_by')`
+const heldBySessions = sql('held_by')`
 select j.session_id::text as "sessionId", j.id::text as id, j.fence
 from json_to_recordset($1) as own(id uuid, connection int)
 join drover.session s on ${byKey('s.id', 'own.id')} and s.connection = own.connection and s.server_id = $2
@@ -30,7 +30,7 @@ export async function releaseUnknownGrants(
 ): Promise<number> {
   const byId = new Map(sessions.map((session) => [session.id, session]));
   const own = sessions.map(({ id, connection }) => ({ id, connection }));
-  const held = await db.run<Held>(heldBy, [JSON.stringify(own), serverId]);
+  const held = await db.run<Held>(heldBySessions, [JSON.stringify(own), serverId]);
   const unknown = held.filter(({ sessionId, id, fence }) => {
     const session = byId.get(sessionId);
     return session && !session.closed && session.grants.get(id) !== fence && !session.arriving.has(id);

@@ -14,7 +14,7 @@ import { msOfId } from '../id-time.js';
 import { copyJobs, isWorthCopying } from './copy-jobs.js';
 import type { Eras } from './eras.js';
 import { type IdRange, idRangeOf } from './id-range.js';
-import { insertManyInEra } from './insert-many.js';
+import { insertManyInEra, MAX_JOBS_IN_ERA } from './insert-many.js';
 import { ERA_IS_OVER, insertOne, insertOneInEra } from './insert-one.js';
 import type { KnownLanes } from './known-lanes.js';
 import { UnreadableJson, UnreadJson } from './unread-json.js';
@@ -75,7 +75,7 @@ function insertNew(
   if (rows.some(({ job }) => hasOptions(job))) return insertColumns(db, rows, range, true);
   const [row] = rows as [RowToInsert];
   const isAlone = rows.length === 1;
-  if (lanes !== undefined && areKnown(rows, lanes)) {
+  if (lanes !== undefined && rows.length <= MAX_JOBS_IN_ERA && areKnown(rows, lanes)) {
     const isOfThisEra = era !== undefined && era > 0 && era === eras?.current;
     if (isOfThisEra) return (isAlone ? insertOneInEra(db, row, era) : insertManyInEra(db, rows, era)).then(none);
     if (isAlone) return insertOne(db, row, range.historyFrom).then(none);

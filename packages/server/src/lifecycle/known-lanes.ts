@@ -1,5 +1,5 @@
 /**
- * The lanes that the database has a row for, as far as this server has seen it, so that adding a job alone need not look.
+ * The lanes that the database has a row for, as far as this server has seen it, so that adding jobs need not look.
  *
  * Rows of lanes are never deleted. A failover that loses commits may lose one all the same: so what is known is forgotten
  * when the database was away, and after a short while in any case. The reconciler would put the row back.

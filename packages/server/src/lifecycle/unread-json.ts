@@ -1,8 +1,8 @@
 /**
  * A JSON text that has come from a client and is passed on as it came (decision 0017). It has no line break, tab or NUL.
  *
- * What always holds: nobody is told that it was taken before it is known to be JSON. In a column of its own PostgreSQL sees to
- * that; whoever puts it into a larger text checks it before.
+ * What always holds: nobody is told that it was taken before it is known to be JSON. In a column or on a line of its own
+ * PostgreSQL sees to that; whoever puts it into a larger JSON text checks it before.
  */
 export class UnreadJson {
   readonly text: string;
