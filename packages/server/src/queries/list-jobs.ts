@@ -6,8 +6,8 @@
  * index in the order of the list and stops when the page is full:
  * - unfinished and finished jobs are branches of their own, and only those that the filters allow;
  * - each state that is asked for is one, with the state as a literal, because the partial indexes on the
- *   state answer to nothing else, and because an index on (state, id) is in the order of ids only for one; running jobs
- *   are found in the index of held ones;
+ *   state answer to nothing else, and because an index on (state, id) is in the order of ids only for one; running and
+ *   unknown jobs are found in the index of held ones;
  * - `createdBefore` is two: the UUIDv7s up to that moment, and the ids above all UUIDv7s there can be.
  *
  * Rejected: one statement for all requests with `($1 is null or queue = $1)`. It has one plan, the walk
@@ -132,9 +132,10 @@ function statePredicates(table: Table, wanted: readonly JobState[] | undefined):
   return states.length === all.length ? [[]] : states.map((state) => [statePredicate(state)]);
 }
 
-/** Running jobs are found in the index of held ones. */
+/** Jobs with a holder are found in the index of held ones. */
 function statePredicate(state: JobState): string {
-  return state === 'running' ? `state = 'running' and session_id is not null` : `state = '${state}'`;
+  const hasHolder = state === 'running' || state === 'unknown';
+  return hasHolder ? `state = '${state}' and session_id is not null` : `state = '${state}'`;
 }
 
 function idRanges({ createdBefore }: ListFilters, nowMs: number, bind: Bind): string[][] {

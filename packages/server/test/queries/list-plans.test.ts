@@ -96,6 +96,8 @@ describe('a page is read from an index and costs about a page', () => {
     ['ready', { state: ['ready'] }],
     ['scheduled', { state: ['scheduled'] }],
     ['running', { state: ['running'] }],
+    ['unknown', { state: ['unknown'] }],
+    ['blocked', { state: ['blocked'] }],
     ['succeeded', { state: ['succeeded'] }],
     ['failed', { state: ['failed'] }],
     ['failed or cancelled', { state: ['failed', 'cancelled'] }],
