@@ -12,10 +12,11 @@
  * later has the seconds of `Retry-After` after its status. A connection that ends has answered what it has
  * answered; the rest may or may not have happened, and is repeated over HTTP with the same ids.
  *
- * A call may end its line with the era: `7 POST /api/v1/jobs 4711`. That says that the ids of its jobs were made for this call, are
- * known to nobody else and have never been sent before, and which era the client has heard of last (decision 0019). Servers that know of eras name theirs when they accept the connection (ERA_HEADER), and after the status of an answer
- * to such a call if it is another than the client's: `7 201 era 4712`. Zero is for an era that is not known. Who repeats such a call
- * says so: `POST /api/v1/jobs?repeated=true`.
+ * A call may end its line with the era: `7 POST /api/v1/jobs 4711`. That says that the ids of its jobs were made for
+ * this call, are known to nobody else and have never been sent before, and which era the client has heard of last
+ * (decision 0019). Servers that know of eras name theirs when they accept the connection (ERA_HEADER), and after the
+ * status of an answer to such a call if it is another than the client's: `7 201 era 4712`. Zero is for an era that is
+ * not known. Who repeats such a call says so: `POST /api/v1/jobs?repeated=true`.
  */
 import { ROUTES, type RouteName } from './routes.js';
 
