@@ -5,6 +5,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import type { Runner } from '../../src/db/database.js';
 import { insertJobs, type RowToInsert } from '../../src/lifecycle/enqueue.js';
 import { createEras, type Eras } from '../../src/lifecycle/eras.js';
+import { MAX_JOBS_IN_ERA } from '../../src/lifecycle/insert-many.js';
 import { createKnownLanes } from '../../src/lifecycle/known-lanes.js';
 import { UnreadableJson, UnreadJson } from '../../src/lifecycle/unread-json.js';
 import { createLifecycleBench, type LifecycleBench } from '../support/lifecycle.js';
@@ -125,6 +126,16 @@ describe.each([
     expect(adds.withoutLook()).toBe(1);
     expect(await runAll()).toBe(2 * count);
   });
+});
+
+test('more jobs together than one insert is good for are looked up', async () => {
+  await adds.addFirst(newRows(MAX_JOBS_IN_ERA + 1), adds.eras.current);
+  expect(adds.withoutLook()).toBe(0);
+  await adds.addFirst(newRows(MAX_JOBS_IN_ERA), adds.eras.current);
+  expect(adds.withoutLook()).toBe(1);
+  let ran = 0;
+  for (let more = await runAll(); more > 0; more = await runAll()) ran += more;
+  expect(ran).toBe(2 * MAX_JOBS_IN_ERA + 1);
 });
 
 test('jobs together of which one payload is no JSON are not added, whatever they are when put together', async () => {
