@@ -40,21 +40,28 @@ export function jobHandlers({ engine, db, config }: JobsDeps): JobRoutes {
     return { items: jobs.map(({ id }, place) => ({ id, created: !existed.has(place) })) };
   }
 
-  async function enqueueOne(body: NewJob, call: Call<'enqueueJob'>): Promise<RouteAnswer<'enqueueJob'>> {
+  function enqueueOne(body: NewJob, call: Call<'enqueueJob'>): Promise<RouteAnswer<'enqueueJob'>> {
+    checkNewJobs([body], limits(), false);
+    const job = withId(body);
+    // an id that is made here is as new as it can be
+    const era = job === body ? call.era : engine.era();
+    return engine.enqueue({ jobs: [job], era, isRepeated: call.query.repeated === 'true' }).then(
+      (existed) => ({ id: job.id, created: existed.size === 0 }),
+      (error) => enqueueOne(inFull(call, error), call),
+    );
+  }
+
+  /** What is wrong before anything is sent is thrown. */
+  function enqueueAlone(call: Call<'enqueueJob'>): Promise<RouteAnswer<'enqueueJob'>> {
     try {
-      checkNewJobs([body], limits(), false);
-      const job = withId(body);
-      // an id that is made here is as new as it can be
-      const era = job === body ? call.era : engine.era();
-      const existed = await engine.enqueue({ jobs: [job], era, isRepeated: call.query.repeated === 'true' });
-      return { id: job.id, created: existed.size === 0 };
+      return enqueueOne(call.body, call);
     } catch (error) {
       return enqueueOne(inFull(call, error), call);
     }
   }
 
   return {
-    enqueueJob: (call) => enqueueOne(call.body, call),
+    enqueueJob: enqueueAlone,
 
     enqueueJobs: (call) => enqueueBatch(call.body, call).catch((error) => enqueueBatch(inFull(call, error), call)),
 

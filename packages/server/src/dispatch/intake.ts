@@ -78,30 +78,31 @@ export function createIntake(deps: IntakeDeps): Intake {
     flush: insertRequests,
   });
 
-  async function insertRequests(requests: AddRequest[]): Promise<Answer[]> {
+  function insertRequests(requests: AddRequest[]): Promise<Answer[]> {
     const [first] = requests as [AddRequest];
     const jobs = requests.length === 1 ? first.jobs : requests.flatMap((request) => request.jobs);
     const unique = uniqueById(jobs);
     const prepared = prepare(unique);
-    let duplicates: ReadonlySet<string>;
-    try {
-      duplicates = await insertSurely(
-        prepared,
-        requests.every(({ era }) => era === first.era) ? first.era : undefined,
-        requests.some(({ isRepeated }) => isRepeated),
-      );
+    const era = requests.every((request) => request.era === first.era) ? first.era : undefined;
+    const isRepeated = requests.some((request) => request.isRepeated);
+
+    const inserted = (duplicates: ReadonlySet<string>): Answer[] => {
       failpoint('insert.committed');
-    } catch (error) {
+      deps.metrics.enqueued.inc(prepared.length - duplicates.size);
+      deliver(prepared, duplicates);
+      if (duplicates.size === 0 && unique.length === jobs.length) return requests.map(() => NONE);
+      return existedIn(requests, duplicates);
+    };
+    const failed = (error: unknown): Promise<Answer[]> => {
       giveUpPlaces(prepared, error);
       // one request that the database refuses must not take the others with it
       if (requests.length > 1 && error instanceof UnreadableJson) return withoutUnreadable(requests, error);
       if (requests.length > 1 && !isPassing(error)) return oneByOne(requests);
       throw asDroverError(error);
-    }
-    deps.metrics.enqueued.inc(prepared.length - duplicates.size);
-    deliver(prepared, duplicates);
-    if (duplicates.size === 0 && unique.length === jobs.length) return requests.map(() => NONE);
-    return existedIn(requests, duplicates);
+    };
+    return insertOnce(prepared, { isRepeated, lanes, eras, era }).then(inserted, (error: unknown) =>
+      insertAgain(prepared, error).then(inserted, failed),
+    );
   }
 
   /** Here it can be told which requests are at fault, so the others stay together. */
@@ -142,33 +143,32 @@ export function createIntake(deps: IntakeDeps): Intake {
     return session;
   }
 
-  /** Repeats the insert while the database is only passingly away: the ids make that the same jobs. */
-  function insertSurely(
-    rows: readonly RowToInsert[],
-    era: number | undefined,
-    isRepeated: boolean,
-  ): Promise<ReadonlySet<string>> {
-    return insertOnce(rows, { isRepeated, lanes, eras, era }).catch(async (first: unknown) => {
-      let error = first;
-      for (let tried = 1, pauseMs = FIRST_PAUSE_MS; isPassing(error) && tried < TRIES; tried++, pauseMs *= 3) {
-        logger.warn({ err: error, jobs: rows.length }, 'jobs could not be inserted, trying again');
-        lanes.forget();
-        await new Promise((resolve) => setTimeout(resolve, pauseMs));
-        try {
-          return await insertOnce(rows, { isRepeated: true, eras });
-        } catch (next) {
-          // what became of an earlier try is not known, whatever is wrong with this one
-          if (!isPassing(next)) throw isUnknown(error) ? error : next;
-          if (!isUnknown(error)) error = next;
-        }
+  /** Repeats an insert that has failed while the database is only passingly away: the ids make that the same jobs. */
+  async function insertAgain(rows: readonly RowToInsert[], first: unknown): Promise<ReadonlySet<string>> {
+    let error = first;
+    for (let tried = 1, pauseMs = FIRST_PAUSE_MS; isPassing(error) && tried < TRIES; tried++, pauseMs *= 3) {
+      logger.warn({ err: error, jobs: rows.length }, 'jobs could not be inserted, trying again');
+      lanes.forget();
+      await new Promise((resolve) => setTimeout(resolve, pauseMs));
+      try {
+        return await insertOnce(rows, { isRepeated: true, eras });
+      } catch (next) {
+        // what became of an earlier try is not known, whatever is wrong with this one
+        if (!isPassing(next)) throw isUnknown(error) ? error : next;
+        if (!isUnknown(error)) error = next;
       }
-      throw error;
-    });
+    }
+    throw error;
   }
 
   function insertOnce(rows: readonly RowToInsert[], options: InsertOptions): Promise<ReadonlySet<string>> {
     failpoint('insert.before');
-    return insertJobs(db, rows, options);
+    try {
+      return insertJobs(db, rows, options);
+    } catch (error) {
+      // such as a text that is longer than JavaScript holds
+      return Promise.reject(error);
+    }
   }
 
   function deliver(prepared: Prepared[], duplicates: ReadonlySet<string>): void {

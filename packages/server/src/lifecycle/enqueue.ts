@@ -53,13 +53,36 @@ export function insertJobs(
   if (options.isRepeated) return repeatColumns(db, rows, range, options.eras);
   const areNew = range !== undefined && msOfId(range.oldest) > Date.now() - NEW_WITHIN_MS;
   if (!areNew) return insertColumns(db, rows, range, false);
-  return insertNew(db, rows, range, options).catch((error: unknown) => {
-    const { sqlState } = error as DatabaseError;
-    if (sqlState === INVALID_TEXT && rows.some(isUnread)) throw new UnreadableJson({ cause: error });
-    if (sqlState === ERA_IS_OVER && options.era !== undefined) options.eras?.isOver();
-    else if (sqlState !== UNIQUE_VIOLATION) throw error;
-    return insertColumns(db, rows, range, false);
-  });
+  const look = (error: unknown) => insertWithLook(db, rows, range, options, error);
+  const inEra = insertInEra(db, rows, options);
+  return inEra === undefined ? insertNew(db, rows, range, options).catch(look) : inEra.then(none, look);
+}
+
+/** Undefined unless the ids of the jobs were made in the present era, and they are plain and their lanes known. */
+function insertInEra(
+  db: Runner,
+  rows: readonly RowToInsert[],
+  { lanes, eras, era }: InsertOptions,
+): Promise<unknown> | undefined {
+  if (era === undefined || era === 0 || era !== eras?.current || lanes === undefined) return undefined;
+  if (rows.length > MAX_JOBS_IN_ERA || rows.some(({ job }) => hasOptions(job)) || !areKnown(rows, lanes))
+    return undefined;
+  return rows.length === 1 ? insertOneInEra(db, rows[0] as RowToInsert, era) : insertManyInEra(db, rows, era);
+}
+
+/** After an insert that took the jobs for new and failed: with a look at what is there, if that was the trouble. */
+function insertWithLook(
+  db: Runner,
+  rows: readonly RowToInsert[],
+  range: IdRange,
+  options: InsertOptions,
+  error: unknown,
+): Promise<ReadonlySet<string>> {
+  const { sqlState } = error as DatabaseError;
+  if (sqlState === INVALID_TEXT && rows.some(isUnread)) throw new UnreadableJson({ cause: error });
+  if (sqlState === ERA_IS_OVER && options.era !== undefined) options.eras?.isOver();
+  else if (sqlState !== UNIQUE_VIOLATION) throw error;
+  return insertColumns(db, rows, range, false);
 }
 
 const NONE: ReadonlySet<string> = new Set();
@@ -70,15 +93,11 @@ function insertNew(
   db: Runner,
   rows: readonly RowToInsert[],
   range: IdRange,
-  { lanes, eras, era }: InsertOptions,
+  { lanes }: InsertOptions,
 ): Promise<ReadonlySet<string>> {
   if (rows.some(({ job }) => hasOptions(job))) return insertColumns(db, rows, range, true);
-  const [row] = rows as [RowToInsert];
-  const isAlone = rows.length === 1;
-  if (lanes !== undefined && rows.length <= MAX_JOBS_IN_ERA && areKnown(rows, lanes)) {
-    const isOfThisEra = era !== undefined && era > 0 && era === eras?.current;
-    if (isOfThisEra) return (isAlone ? insertOneInEra(db, row, era) : insertManyInEra(db, rows, era)).then(none);
-    if (isAlone) return insertOne(db, row, range.historyFrom).then(none);
+  if (lanes !== undefined && rows.length === 1 && areKnown(rows, lanes)) {
+    return insertOne(db, rows[0] as RowToInsert, range.historyFrom).then(none);
   }
   const added = isWorthCopying(rows.length, range)
     ? copyJobs(db, rows, range).then(none)
