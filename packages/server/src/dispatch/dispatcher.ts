@@ -202,7 +202,7 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
     session.sent += jobs.length;
     let texts = '';
     for (const { id, fence, assignment } of jobs) {
-      session.grants.set(id, fence);
+      session.grants.set(id, { fence, isSettling: false });
       // added up, not joined: that would copy every assignment once more
       texts += texts === '' ? assignment : `,${assignment}`;
       if (texts.length < ASSIGN_LENGTH) continue;

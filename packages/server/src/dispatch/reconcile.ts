@@ -12,7 +12,7 @@ import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import { jobsOf } from '../lifecycle/jobs-of-session.js';
 import { releaseJobs } from '../lifecycle/release.js';
-import type { Session } from './session.js';
+import { holds, type Session } from './session.js';
 
 const heldBySessions = sql('held_by')`
 select j.session_id::text as "sessionId", j.id::text as id, j.fence
@@ -31,9 +31,9 @@ export async function releaseUnknownGrants(
   const byId = new Map(sessions.map((session) => [session.id, session]));
   const own = sessions.map(({ id, connection }) => ({ id, connection }));
   const held = await db.run<Held>(heldBySessions, [JSON.stringify(own), serverId]);
-  const unknown = held.filter(({ sessionId, id, fence }) => {
-    const session = byId.get(sessionId);
-    return session && !session.closed && session.grants.get(id) !== fence && !session.arriving.has(id);
+  const unknown = held.filter((grant) => {
+    const session = byId.get(grant.sessionId);
+    return session && !session.closed && !holds(session, grant) && !session.arriving.has(grant.id);
   });
   if (unknown.length === 0) return 0;
   return (

@@ -4,6 +4,13 @@
  */
 import type { Grant } from '@drover/protocol';
 
+/** A grant as the session that holds it has it. */
+export type HeldGrant = {
+  readonly fence: number;
+  /** Its outcome is being written. While the database is slow the worker sends it again, and what waits must not grow by that. */
+  isSettling: boolean;
+};
+
 export type Session = {
   readonly id: string;
   /** Of the connections of this worker, a later one has a greater number. */
@@ -16,8 +23,8 @@ export type Session = {
   readonly ignoresPause: boolean;
   /** Workers that take the same types from the same queues have the same key. */
   readonly groupKey: string;
-  /** Every grant the worker has been sent and no outcome of has been acknowledged: id → fence. */
-  readonly grants: Map<string, number>;
+  /** Every grant the worker has been sent and no outcome of has been acknowledged, by the job's id. */
+  readonly grants: Map<string, HeldGrant>;
   /** Ids that are being inserted for this session at this moment. */
   readonly arriving: Set<string>;
   /** Assignments the worker takes on this connection in all, and how many it was sent. */
@@ -45,6 +52,10 @@ export type Session = {
   /** Closes the connection; the worker will come back. */
   disconnect(reason: string): void;
 };
+
+export function holds({ grants }: Session, { id, fence }: Grant): boolean {
+  return grants.get(id)?.fence === fence;
+}
 
 export function freeSlots(session: Session): number {
   if (session.closed || session.draining || session.suspected) return 0;

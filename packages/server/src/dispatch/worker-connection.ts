@@ -19,7 +19,7 @@ import { limitOutcome } from './limit-outcome.js';
 import type { Outcomes } from './outcomes.js';
 import type { ProgressWriter } from './progress.js';
 import { readFrame } from './read-frame.js';
-import { groupKeyOf, type Session } from './session.js';
+import { groupKeyOf, type HeldGrant, holds, type Session } from './session.js';
 import { endSession, leaveSession, openSession } from './session-store.js';
 
 export type WorkerConnectionDeps = {
@@ -52,12 +52,7 @@ export type WorkerConnection = {
 export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): WorkerConnection {
   const { db, dispatcher, logger, serverId } = deps;
   let session: Session | undefined;
-  /**
-   * Outcomes that are being written, id → fence. While the database is slow the worker sends them again, and what waits
-   * must not grow by that.
-   */
-  const settling = new Map<string, number>();
-  /** The writes of them. */
+  /** The writes of outcomes. */
   const underWay = new Set<Promise<boolean>>();
   let opening = false;
   let gone = false;
@@ -107,9 +102,9 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
     if (gone) return;
     // another one may have said hello while this one was looked at
     replaceOlder(hello);
-    session = createSession(hello, own, paused);
-    const stillOwn = session.grants;
-    const dropped = isSwitchedOff('fencing') ? [] : hello.holds.filter(({ id, fence }) => stillOwn.get(id) !== fence);
+    const created = createSession(hello, own, paused);
+    session = created;
+    const dropped = isSwitchedOff('fencing') ? [] : hello.holds.filter((grant) => !holds(created, grant));
     const { serverId: id, beatMs, leaseMs } = deps;
     const welcome = {
       kind: 'welcome',
@@ -126,7 +121,7 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
       { worker: hello.name, session: hello.sessionId, slots: hello.slots, holds: own.length },
       'worker registered',
     );
-    dispatcher.add(session);
+    dispatcher.add(created);
     dispatcher.wake();
   }
 
@@ -148,7 +143,7 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
       slots: hello.slots,
       ignoresPause: hello.ignorePause ?? false,
       groupKey: groupKeyOf(hello.types, queues, hello.ignorePause ?? false),
-      grants: new Map(own.map(({ id, fence }) => [id, fence])),
+      grants: new Map(own.map(({ id, fence }) => [id, { fence, isSettling: false }])),
       arriving: new Set(),
       window: hello.window,
       sent: 0,
@@ -188,7 +183,7 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
         return;
       case 'progress':
         deps.progress
-          .report(message.items.filter(({ id, fence }) => current.grants.get(id) === fence))
+          .report(message.items.filter((item) => holds(current, item)))
           .catch((error: Error) => logger.warn({ err: error }, 'progress could not be written'));
         return;
       case 'beat':
@@ -210,16 +205,22 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
   /** Writes the outcomes of a frame and acknowledges them. A frame with a number is acknowledged by it, as a whole. */
   function settle(current: Session, items: Outcome[], batch: number | undefined): void {
     const own: Outcome[] = [];
+    const held: HeldGrant[] = [];
     const stale: Grant[] = [];
     let isRepeated = false;
     for (const item of items) {
-      if (!isSwitchedOff('fencing') && current.grants.get(item.id) !== item.fence) stale.push(item);
-      else if (settling.get(item.id) === item.fence) isRepeated = true;
-      else own.push(item);
+      const grant = current.grants.get(item.id);
+      const isHeld = grant?.fence === item.fence;
+      if (!isHeld && !isSwitchedOff('fencing')) stale.push(item);
+      else if (isHeld && grant.isSettling) isRepeated = true;
+      else {
+        own.push(item);
+        if (grant) held.push(grant);
+      }
     }
     // what is sent again while it is being written is acknowledged when that is done
     const writes = isRepeated ? [...underWay] : [];
-    if (own.length > 0) writes.push(write(current, own, batch === undefined));
+    if (own.length > 0) writes.push(write(current, own, held, batch === undefined));
     if (batch === undefined) {
       if (stale.length > 0) wire.send(ackText([], stale));
       return;
@@ -230,17 +231,14 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
   }
 
   /** Gives whether it was done; never rejects. `acknowledges`: each by its name. */
-  function write(current: Session, own: Outcome[], acknowledges: boolean): Promise<boolean> {
-    for (const { id, fence } of own) settling.set(id, fence);
-    const settled = () => {
-      for (const { id, fence } of own) if (settling.get(id) === fence) settling.delete(id);
-      underWay.delete(writing);
-    };
+  function write(current: Session, own: Outcome[], held: HeldGrant[], acknowledges: boolean): Promise<boolean> {
+    // only now: two outcomes of one grant in one frame are both written, and the database takes one of them
+    for (const grant of held) grant.isSettling = true;
     const writing = deps.outcomes.report(own.map((item) => limitOutcome(item, deps))).then(
       (tooLate) => {
-        settled();
+        underWay.delete(writing);
         // a job that it gave back may have been granted to it again meanwhile
-        for (const { id, fence } of own) if (current.grants.get(id) === fence) current.grants.delete(id);
+        for (const item of own) if (holds(current, item)) current.grants.delete(item.id);
         if (acknowledges && !current.closed) {
           const written = own.filter(({ id }) => !tooLate.has(id));
           const late = own.filter(({ id }) => tooLate.has(id));
@@ -249,7 +247,8 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
         return true;
       },
       (error: Error) => {
-        settled();
+        underWay.delete(writing);
+        for (const grant of held) grant.isSettling = false;
         logger.warn({ err: error }, 'outcomes were not written; the worker will send them again');
         return false;
       },

@@ -9,6 +9,8 @@
  * priority share the slots, and what other types have queued costs nothing. One range over a whole queue
  * would be simpler, but a million jobs of a type that nobody here serves would then stand before every claim.
  */
+import { DEFAULT_MAX_ATTEMPTS } from '@drover/protocol';
+import { plainArray } from '../db/array-text.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import { assignmentText } from './assignment-text.js';
@@ -31,13 +33,13 @@ export type ClaimedJob = {
   assignment: string;
 };
 
-/** The columns of the claim, as texts. */
+/** The columns of the claim, as texts; null where a number is what it is for most jobs. */
 type ClaimedRow = [
   id: string,
-  fence: string,
-  sessionId: string,
-  attempt: string,
-  maxAttempts: string,
+  sessionNumber: string,
+  fence: string | null,
+  attempt: string | null,
+  maxAttempts: string | null,
   type: string,
   queue: string,
   payload: string,
@@ -47,7 +49,7 @@ type ClaimedRow = [
 const claim = sql('claim')`
 with slot_group as materialized (
   select *
-  from json_to_recordset($1) as g(ordinal int, types text[], queues text[], sessions uuid[], slots int[], ignores_pause boolean)
+  from json_to_recordset($1) as g(ordinal int, types text[], queues text[], slots int[], ignores_pause boolean)
 ), lane as (
   select distinct g.ordinal, cardinality(g.slots) as wanted, l.queue, l.type
   from slot_group g
@@ -100,34 +102,43 @@ with slot_group as materialized (
 )
 update drover.job j
 set state = 'running', fence = j.fence + 1, attempt = j.attempt + 1, started_at = now(),
-  session_id = g.sessions[g.slots[p.place]]
+  session_id = ($2::uuid[])[g.slots[p.place]]
 from picked p
 join slot_group g on g.ordinal = p.ordinal
 -- by its address, which the lock above pins: a second look into an index would cost a fifth of the claim
--- its state as text, or PostgreSQL may think of walking through the index of all ready jobs for it
-where j.ctid = p.row_address and j.state::text = 'ready' and p.place <= cardinality(g.slots)
-returning j.id, j.fence, j.session_id, j.attempt, j.max_attempts, j.type, j.queue, j.payload,
+-- still ready: as a range, or PostgreSQL may think of walking through the index of all ready jobs for it
+where j.ctid = p.row_address and j.state > 'scheduled' and j.state < 'running' and p.place <= cardinality(g.slots)
+-- what is null costs neither side anything; these and the number of the session are 3 % of the claim's instructions
+returning j.id, g.slots[p.place], nullif(j.fence, 1), nullif(j.attempt, 1), nullif(j.max_attempts, ${DEFAULT_MAX_ATTEMPTS}),
+  j.type, j.queue, j.payload,
   case when j.timeout_ms is not null or j.backoff is not null or j.hold_if_lost or j.occurrence is not null then
     json_strip_nulls(json_build_object('timeoutMs', j.timeout_ms, 'backoff', j.backoff,
       'onLost', case when j.hold_if_lost then 'hold' end, 'occurrence', j.occurrence))
   end`;
 
 export async function claimJobs(db: Runner, groups: readonly SlotGroup[]): Promise<ClaimedJob[]> {
-  const rows = await db.runTexts(claim, [JSON.stringify(groups.map(toParameter))]);
-  return rows.map((row) => {
-    const [id, fence, sessionId, attempt, maxAttempts, type, queue, payload, rest] = row as ClaimedRow;
-    const assignment = assignmentText({ id, fence, type, queue, attempt, maxAttempts, payload, rest });
-    return { id, fence: Number(fence), sessionId, assignment };
-  });
-}
-
-/** Each session's id travels once; a slot is its number. A thousand ids would cost PostgreSQL a millisecond. */
-function toParameter({ types, queues, slots, ignoresPause }: SlotGroup, ordinal: number) {
+  const sessions: string[] = [];
   const numbers = new Map<string, number>();
-  const slotNumbers = slots.map((session) => {
-    const number = numbers.get(session) ?? numbers.size + 1;
+  // Each session's id travels once; a slot is its number. A thousand ids would cost PostgreSQL a millisecond.
+  const numberOf = (session: string): number => {
+    const number = numbers.get(session) ?? sessions.push(session);
     numbers.set(session, number);
     return number;
+  };
+  const slotGroups = groups.map(({ types, queues, slots, ignoresPause }, ordinal) => {
+    return { ordinal, types, queues, slots: slots.map(numberOf), ignores_pause: ignoresPause };
   });
-  return { ordinal, types, queues, sessions: [...numbers.keys()], slots: slotNumbers, ignores_pause: ignoresPause };
+  const rows = await db.runTexts(claim, [JSON.stringify(slotGroups), plainArray(sessions)]);
+  return rows.map((row) => toClaimedJob(row as ClaimedRow, sessions));
+}
+
+function toClaimedJob(row: ClaimedRow, sessions: readonly string[]): ClaimedJob {
+  const [id, sessionNumber, fence, attempt, maxAttempts, type, queue, payload, rest] = row;
+  const parts = { id, fence: fence ?? 1, attempt: attempt ?? 1, maxAttempts: maxAttempts ?? DEFAULT_MAX_ATTEMPTS };
+  return {
+    id,
+    fence: Number(parts.fence),
+    sessionId: sessions[Number(sessionNumber) - 1] as string,
+    assignment: assignmentText({ ...parts, type, queue, payload, rest }),
+  };
 }
