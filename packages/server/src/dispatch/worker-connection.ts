@@ -215,7 +215,7 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
       else if (isHeld && grant.isSettling) isRepeated = true;
       else {
         own.push(item);
-        if (grant) held.push(grant);
+        if (isHeld) held.push(grant);
       }
     }
     // what is sent again while it is being written is acknowledged when that is done
