@@ -7,11 +7,12 @@
 -- The leaves of the primary key are left half empty, as the pages of the table are: a claim adds an entry for the new version of
 -- each row beside the old one, and found every page full.
 --
--- Together 9 % fewer instructions of PostgreSQL for the claim and the end of a job. Whoever adds, claims or ends jobs waits while
--- the unfinished ones are copied, eight seconds for a million on a machine of two cores; the history stays as it is.
+-- Together 9 % fewer instructions of PostgreSQL for the claim and the end of a job. Whoever adds, claims or ends jobs waits while the
+-- unfinished ones are copied, eight seconds for a million on a machine of two cores; the history stays as it is.
 
+-- The view first: who reads it has locked it before the table.
+alter view drover.jobs reset (security_barrier);
 lock table drover.job in access exclusive mode;
-drop view drover.jobs;
 alter table drover.job rename to job_before;
 drop index drover.job_expiry, drover.job_holder, drover.job_ready, drover.job_waiting;
 alter table drover.job_before drop constraint job_pkey;
@@ -70,6 +71,15 @@ select
   max_attempts, lost_attempts, hold_if_lost, inherited, payload, started_at, parent_id, timeout_ms, retention_ms, tags, backoff,
   progress, attempts, occurrence
 from drover.job_before;
+-- As it was, of the new table. Replaced, not made anew, which would take away what others were granted on it.
+create or replace view drover.jobs as
+select id, type, queue, state, priority, attempt, max_attempts, tags, payload, null::json as result, null::json as error,
+  progress, parent_id, session_id, created_at, run_at, started_at, null::timestamptz as finished_at, expires_at
+from drover.job
+union all
+select id, type, queue, state, priority, attempt, max_attempts, tags, payload, result, error,
+  progress, parent_id, session_id, created_at, run_at, started_at, finished_at, expires_at
+from drover.job_history;
 drop table drover.job_before;
 
 alter table drover.job
@@ -84,13 +94,3 @@ create index job_holder on drover.job (session_id, cancel_requested_at)
 create index job_waiting on drover.job (state, run_at) where state <= 'scheduled';
 create index job_expiry on drover.job (expires_at) where expires_at is not null;
 analyze drover.job;
-
--- For people: every job in one place. Programs use the HTTP API.
-create view drover.jobs as
-select id, type, queue, state, priority, attempt, max_attempts, tags, payload, null::json as result, null::json as error,
-  progress, parent_id, session_id, created_at, run_at, started_at, null::timestamptz as finished_at, expires_at
-from drover.job
-union all
-select id, type, queue, state, priority, attempt, max_attempts, tags, payload, result, error,
-  progress, parent_id, session_id, created_at, run_at, started_at, finished_at, expires_at
-from drover.job_history;

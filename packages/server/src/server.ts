@@ -7,6 +7,7 @@ import { hostname } from 'node:os';
 import { CALLS_PATH, DroverError, newId, STREAM_PATH } from '@drover/protocol';
 import type { Logger } from 'pino';
 
+import { errorHeaders } from './api/answer-error.js';
 import { createAdmission } from './api/auth.js';
 import { createCallStream } from './api/call-stream.js';
 import { createHandlers } from './api/handlers.js';
@@ -259,7 +260,10 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
   });
   const http = createHttpServer({ handlers, config, logger, serverId: id });
   const calls = createCallStream({ handlers, config, logger, era: engine.era });
-  routeUpgrades(http.server, { [STREAM_PATH]: stream, [CALLS_PATH]: calls });
+  routeUpgrades(http.server, { [STREAM_PATH]: stream, [CALLS_PATH]: calls }, (error) => ({
+    'drover-server': id,
+    ...errorHeaders(error),
+  }));
 
   let stopped: Promise<void> | undefined;
 

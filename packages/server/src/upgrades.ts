@@ -8,8 +8,11 @@ export type Stream = {
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
 };
 
+/** What an error answers beside its body, as over HTTP. */
+type HeadersOf = (error: DroverError) => Readonly<Record<string, string>>;
+
 /** Gives each stream the upgrades at its path. */
-export function routeUpgrades(server: Server, streams: Readonly<Record<string, Stream>>): void {
+export function routeUpgrades(server: Server, streams: Readonly<Record<string, Stream>>, headersOf: HeadersOf): void {
   server.on('upgrade', (request, socket, head) => {
     try {
       const path = request.url?.split('?', 1)[0] ?? '';
@@ -17,16 +20,22 @@ export function routeUpgrades(server: Server, streams: Readonly<Record<string, S
       if (!stream) throw new DroverError('not_found', `there is no stream at ${request.url}`);
       stream.upgrade(request, socket, head);
     } catch (error) {
-      reject(socket, error instanceof DroverError ? error : new DroverError('internal', 'the upgrade failed'));
+      const known = error instanceof DroverError ? error : new DroverError('internal', 'the upgrade failed');
+      reject(socket, known, headersOf(known));
     }
   });
 }
 
 /** Answers an upgrade with an ordinary HTTP error, so that any client can read the reason. */
-function reject(socket: Duplex, error: DroverError): void {
+function reject(socket: Duplex, error: DroverError, more: Readonly<Record<string, string>>): void {
   const body = JSON.stringify(error.toBody());
+  const headers = {
+    'content-type': 'application/json',
+    'content-length': Buffer.byteLength(body),
+    connection: 'close',
+    ...more,
+  };
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
   socket.on('error', () => socket.destroy());
-  socket.end(
-    `HTTP/1.1 ${error.status} ${error.code}\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
-  );
+  socket.end(`HTTP/1.1 ${error.status} ${error.code}\r\n${lines.join('')}\r\n${body}`);
 }

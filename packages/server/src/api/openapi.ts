@@ -162,7 +162,12 @@ function operation(name: RouteName, requests: Schemas, answers: Schemas): Json {
       ...parameters('path', requests[partName(name, 'params')]),
       ...parameters('query', requests[partName(name, 'query')]),
     ],
-    ...(body && { requestBody: { required: true, content: { 'application/json': { schema: body } } } }),
+    ...(body && {
+      requestBody: {
+        required: !route.body?.safeParse(undefined).success,
+        content: { 'application/json': { schema: body } },
+      },
+    }),
     responses: {
       [String(route.status ?? 200)]: answer,
       ...errorResponses(errorCodes(route)),
@@ -197,8 +202,9 @@ function parameters(place: 'path' | 'query', schema: JsonSchema | undefined): Js
 function errorCodes(route: Route): ErrorCode[] {
   const codes: ErrorCode[] = ['internal', 'shutting_down'];
   if (route.roles !== 'anyone') codes.push('invalid_request', 'unauthenticated', 'forbidden', 'database_unavailable');
-  if (route.path.includes(':id')) codes.push('job_not_found');
-  if (route.method !== 'GET' && route.path.includes(':id')) codes.push('wrong_state');
+  if (route.path.includes('/workers/:id')) codes.push('worker_not_found');
+  if (route.path.includes('/jobs/:id')) codes.push('job_not_found');
+  if (route.path.includes('/jobs/:id') && route.method !== 'GET') codes.push('wrong_state');
   if (route.body)
     codes.push('invalid_json', 'payload_too_large', 'request_too_large', 'unsupported_media_type', 'overloaded');
   if (route.path.includes('/schedules/:name') && route.method !== 'PUT' && route.method !== 'DELETE')
@@ -207,7 +213,7 @@ function errorCodes(route: Route): ErrorCode[] {
   if (route.path.includes('/calendars/:name') && route.method === 'DELETE') codes.push('calendar_in_use');
   if (route.path.endsWith('/backfill')) codes.push('range_too_large');
   if (route.path.endsWith('/batch')) codes.push('batch_too_large');
-  if (/\/(jobs|schedules|occurrences)$/.test(route.path) && route.query) codes.push('invalid_cursor');
+  if (route.method === 'GET' && /\/(jobs|schedules|occurrences)$/.test(route.path)) codes.push('invalid_cursor');
   return codes;
 }
 

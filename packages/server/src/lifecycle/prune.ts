@@ -4,9 +4,11 @@
  * asked for less are deleted when their time is over. Every step is bounded and may be repeated.
  */
 import type { Runner } from '../db/database.js';
+import { DatabaseError } from '../db/database-error.js';
 import { sql } from '../db/statement.js';
 
 const DELETE_BATCH = 5000;
+const UNDEFINED_TABLE = '42P01';
 
 const ownRetention = sql('prune_own_retention')`
 delete from drover.job_history
@@ -62,7 +64,7 @@ export async function pruneHistory(db: Runner, retentionMs: number): Promise<{ d
   while ((await db.run(ownRetention)).length === DELETE_BATCH);
   const dropped: string[] = [];
   for (const { name, past } of await db.run<{ name: string; past: boolean }>(partitions, [retentionMs])) {
-    if (past && (await dropOrThin(db, name))) dropped.push(name);
+    if (past && (await dropOrThin(db, name).catch(falseIfGone))) dropped.push(name);
   }
   while ((await db.run(otherPartition, [retentionMs])).length === DELETE_BATCH);
   await db.run(oldRollups, [retentionMs]);
@@ -90,6 +92,12 @@ async function dropOrThin(db: Runner, partition: string): Promise<boolean> {
   );
   while ((await db.run(thin)).length === DELETE_BATCH);
   return false;
+}
+
+/** Another server has dropped it in the same moment. */
+function falseIfGone(error: unknown): false {
+  if (error instanceof DatabaseError && error.sqlState === UNDEFINED_TABLE) return false;
+  throw error;
 }
 
 function unnamed(text: string) {

@@ -47,6 +47,21 @@ test.each(Object.entries(ROUTES as Record<string, Route>))('%s is in it with all
   );
 });
 
+test('a route says which of its errors are about what it names, and whether it needs a body', () => {
+  const operation = (name: string) =>
+    Object.values(document.paths)
+      .flatMap((methods) => Object.values(methods))
+      .find(({ operationId }) => operationId === name) as Operation;
+  const errorsOf = (name: string) => JSON.stringify(operation(name).responses);
+  expect(errorsOf('pauseWorker')).toContain('worker_not_found');
+  expect(errorsOf('pauseWorker')).not.toContain('job_not_found');
+  expect(errorsOf('cancelJob')).toContain('job_not_found');
+  expect(errorsOf('listJobs')).toContain('invalid_cursor');
+  expect(errorsOf('enqueueJob')).not.toContain('invalid_cursor');
+  expect(operation('enqueueJob').requestBody).toMatchObject({ required: true });
+  expect(operation('pauseWorker').requestBody).toMatchObject({ required: false });
+});
+
 test('every reference leads somewhere', () => {
   const references = [...JSON.stringify(document).matchAll(/"\$ref":"#\/components\/schemas\/([^"]+)"/g)];
   expect(references.length).toBeGreaterThan(10);

@@ -192,6 +192,16 @@ it('the commands that change a job answer with what became of it', async () => {
   const missing = '018f0000-0000-7000-8000-000000000000';
   expect(await run('job', 'show', missing)).toMatchObject({ code: 5, stderr: expect.stringContaining(missing) });
   expect(await run('job', 'wait', id, '--wait-timeout', '50ms')).toMatchObject({ code: 1 });
+  expect(await run('pause', 'worker', missing)).toMatchObject({ code: 5, stderr: expect.stringContaining(missing) });
+  // a wrong flag is noticed before anything is added
+  for (const flags of [
+    ['--wait', '--wait-timeout', 'soon'],
+    ['--wait-timeout', '5s'],
+  ]) {
+    const wrong = await run('job', 'add', 'never', ...flags);
+    expect(wrong).toMatchObject({ code: 2, stderr: expect.stringContaining('--wait-timeout') });
+  }
+  expect((await run('job', 'list', '--type', 'never')).stdout).toBe('no jobs\n');
   expect(await server.end()).toBe(0);
   await database.drop();
 });

@@ -56,6 +56,7 @@ async function runOne(): Promise<void> {
 
 it('keeps every job, and what is asked of it, and a server with prepared statements goes on', async () => {
   await runOne();
+  await database.pool.query('grant select on drover.jobs to pg_read_all_stats');
   await database.pool.query(`
     insert into drover.job (id, queue, type, payload, state, session_id, started_at, fence, attempt, max_attempts, lost_attempts,
       priority, run_at, created_at, expires_at, cancel_requested_at, order_key, timeout_ms, retention_ms, hold_if_lost, tags, backoff,
@@ -85,5 +86,12 @@ it('keeps every job, and what is asked of it, and a server with prepared stateme
     constraints: withoutRoom(after.constraints),
   }).toEqual(before.definition);
   expect(after.indexes.filter((text) => text.includes('fillfactor')).length).toBe(1);
+  // what the indexes name comes first
+  const first = `select attname from pg_attribute where attrelid = 'drover.job'::regclass and attnum between 1 and 10 order by attnum`;
+  expect(await lines(first)).toEqual([
+    ...['id', 'order_key', 'run_at', 'state', 'priority', 'queue', 'type'],
+    ...['session_id', 'cancel_requested_at', 'expires_at'],
+  ]);
+  expect(await lines(`select has_table_privilege('pg_read_all_stats', 'drover.jobs', 'select')`)).toEqual(['true']);
   await runOne();
 });

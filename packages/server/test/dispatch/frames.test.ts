@@ -391,7 +391,11 @@ describe('an upgrade', () => {
   ])('at %s is answered with not_found', async (path) => {
     const refused = connect({ port: bench.port, path });
     await expect(refused).rejects.toThrow(UpgradeRefused);
-    await expect(refused).rejects.toMatchObject({ status: 404, body: { error: { code: 'not_found' } } });
+    await expect(refused).rejects.toMatchObject({
+      status: 404,
+      body: { error: { code: 'not_found' } },
+      headers: { 'drover-server': expect.any(String) },
+    });
   });
 
   test('takes a query with its path', async () => {
@@ -412,6 +416,7 @@ describe('an upgrade', () => {
     await expect(connect({ port })).rejects.toMatchObject({
       status: 401,
       body: { error: { code: 'unauthenticated' } },
+      headers: { 'www-authenticate': 'Bearer realm="drover"' },
     });
     await expect(connect({ port, token: 'worker-0123456789abcdeF' })).rejects.toMatchObject({ status: 401 });
     for (const role of ['viewer', 'operator', 'client'] as const) {

@@ -1,4 +1,5 @@
 /** A worker that a test plays by hand: frames as they are, over a real socket, with nothing in between. */
+import type { IncomingHttpHeaders } from 'node:http';
 import { type Grant, type Hello, newId, type ServerMessage, STREAM_PATH, STREAM_VERSION } from '@drover/protocol';
 import { WebSocket } from 'ws';
 
@@ -30,6 +31,7 @@ export class UpgradeRefused extends Error {
   constructor(
     readonly status: number,
     readonly body: { error: { code: string; message: string } },
+    readonly headers: IncomingHttpHeaders,
   ) {
     super(`${status} ${body.error.code}`);
   }
@@ -48,7 +50,7 @@ export function connect({ port, path = STREAM_PATH, token, headers }: ConnectOpt
         text += String(part);
       });
       response.on('end', () => {
-        reject(new UpgradeRefused(response.statusCode ?? 0, JSON.parse(text)));
+        reject(new UpgradeRefused(response.statusCode ?? 0, JSON.parse(text), response.headers));
         socket.terminate();
       });
     });

@@ -1,6 +1,6 @@
 import { newId } from '@drover/protocol';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { claimJobs } from '../../src/lifecycle/claim.js';
+import { type ClaimedJob, claimJobs } from '../../src/lifecycle/claim.js';
 import { createLifecycleBench, type LifecycleBench } from '../support/lifecycle.js';
 
 let bench: LifecycleBench;
@@ -96,6 +96,30 @@ test('a job that two groups could take goes to one of them', async () => {
   expect(new Set(claimed.map((job) => job.id)).size).toBe(claimed.length);
   const rest = await bench.claim(3, { types: ['shared', 'own'] });
   expect(claimed.length + rest.length).toBe(3);
+});
+
+test('the answer names the holder that the row has, and the attempt that it is', async () => {
+  const [first] = (await bench.add({ type: 'named', maxAttempts: 4 }, { type: 'other' })) as [string];
+  const groups = ['named', 'other'].map((type) => ({
+    types: [type],
+    queues: null,
+    slots: [newId(), newId()],
+    ignoresPause: false,
+  }));
+  const claimed = await claimJobs(bench.db.control, groups);
+  expect(claimed).toHaveLength(2);
+  for (const { id, fence, sessionId } of claimed) {
+    expect(await bench.row(id)).toMatchObject({ session_id: sessionId, fence });
+  }
+  const [grant] = claimed.filter(({ id }) => id === first) as [ClaimedJob];
+  expect(JSON.parse(grant.assignment)).toMatchObject({ fence: 1, attempt: 1, maxAttempts: 4 });
+  await bench.pool.query(
+    `update drover.job set state = 'ready', session_id = null, fence = 5, attempt = 2 where id = $1`,
+    [first],
+  );
+  const [again] = (await bench.claim(1, { types: ['named'] })) as [ClaimedJob];
+  expect(again.fence).toBe(6);
+  expect(JSON.parse(again.assignment)).toMatchObject({ fence: 6, attempt: 3, maxAttempts: 4 });
 });
 
 test('the slots are filled in their order', async () => {

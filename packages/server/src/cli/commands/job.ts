@@ -1,7 +1,7 @@
 /** `drover job …`: add jobs, find them, change them, wait for them. */
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { invalidInput, type JobState, listJobsQuery } from '@drover/protocol';
+import { DURATION_EXPECTED, invalidInput, type JobState, listJobsQuery, parseDuration } from '@drover/protocol';
 import { type Client, JobCancelledError, JobFailedError, type JobFilter } from '@drover/sdk';
 import type { Command } from 'commander';
 import { addSettingFlags, type CliContext, type GlobalOptions } from '../context.js';
@@ -52,6 +52,7 @@ function addAdd(job: Command, context: CliContext): void {
         type: _,
         ...options
       } = newJobFrom(type, await readPayload(payload, flags, context), flags);
+      checkWaiting(flags);
       await withClient(command, context, async (client) => {
         const { id, created } = await client.enqueue(type, given, options);
         if (flags.wait) await waitFor(client, command, context, id, flags.waitTimeout);
@@ -59,6 +60,15 @@ function addAdd(job: Command, context: CliContext): void {
       });
     },
   );
+}
+
+/** Before anything is added: a wrong flag means that nothing was done. */
+function checkWaiting({ wait, waitTimeout }: AddFlags): void {
+  if (waitTimeout === undefined) return;
+  if (!wait) throw new UsageError('--wait-timeout: goes with --wait');
+  if (parseDuration(waitTimeout) === undefined) {
+    throw new UsageError(`--wait-timeout: expected ${DURATION_EXPECTED}, got "${waitTimeout}"`);
+  }
 }
 
 async function readPayload(argument: string | undefined, flags: AddFlags, context: CliContext): Promise<unknown> {
