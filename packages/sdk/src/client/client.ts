@@ -151,21 +151,28 @@ export class Client {
 
   /** Ends a queued job at once; the handler of a running one is told to stop. */
   async cancel<Result>(job: IdOrHandle<Result>): Promise<Job<unknown, Result>> {
-    const path = `${jobPath(idOf(job))}/cancel`;
-    return (await this.#requester.request({ method: 'POST', path })) as Job<unknown, Result>;
+    return this.#change(job, 'cancel', ['cancelled']);
   }
 
   /** Gives a failed or cancelled job another attempt, or starts a waiting one now. */
   async retry<Result>(job: IdOrHandle<Result>): Promise<Job<unknown, Result>> {
-    const path = `${jobPath(idOf(job))}/retry`;
-    return (await this.#requester.request({ method: 'POST', path })) as Job<unknown, Result>;
+    return this.#change(job, 'retry', ['ready', 'running']);
   }
 
   /** Ends an `unknown` job as failed, because somebody has found out that it did not do its work. */
   async fail<Result>(job: IdOrHandle<Result>, reason?: string): Promise<Job<unknown, Result>> {
-    const path = `${jobPath(idOf(job))}/fail`;
-    const body = reason === undefined ? undefined : JSON.stringify({ reason });
-    return (await this.#requester.request({ method: 'POST', path, body })) as Job<unknown, Result>;
+    return this.#change(job, 'fail', ['failed'], reason === undefined ? undefined : JSON.stringify({ reason }));
+  }
+
+  async #change<Result>(
+    job: IdOrHandle<Result>,
+    verb: 'cancel' | 'retry' | 'fail',
+    doneIn: readonly JobState[],
+    body?: string,
+  ): Promise<Job<unknown, Result>> {
+    const path = `${jobPath(idOf(job))}/${verb}`;
+    const changed = await this.#requester.request({ method: 'POST', path, body, doneIn });
+    return (changed ?? (await this.get(job))) as Job<unknown, Result>;
   }
 
   /** Starts no more jobs of a queue, of a type, on a worker (by its id), or at all. What runs goes on. */

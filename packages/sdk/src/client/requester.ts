@@ -2,11 +2,11 @@
  * A request to whichever server answers: repeats it on the next server until one does, the tries are used
  * up or the deadline has passed.
  *
- * Every request may be repeated: reads change nothing, an enqueue carries its ids, and a cancel or a retry
- * that is done twice has the effect of one. So a lost answer is never a reason to fail.
+ * Every request may be repeated: reads change nothing, an enqueue carries its ids, and a change of a job that its first try has made
+ * is refused by its state, which then says that it is done (`doneIn`). So a lost answer is never a reason to fail.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type CalledRoute, DroverError, type ErrorCode } from '@drover/protocol';
+import { type CalledRoute, DroverError, type ErrorCode, type JobState } from '@drover/protocol';
 import { ConnectionError } from '../errors.js';
 import type { NewJobsRequest } from './call-stream.js';
 import { type HttpAnswer, type RequestText, type ServerAddress, serverAddress } from './http-transport.js';
@@ -30,6 +30,8 @@ export type ApiRequest = {
   call?: CalledRoute | undefined;
   /** It adds jobs whose ids were made here. */
   newJobs?: NewJobsRequest | undefined;
+  /** The states of a job that this changes, and in which it cannot be changed so: after a try without an answer, it has been. */
+  doneIn?: readonly JobState[] | undefined;
   signal?: AbortSignal | undefined;
 };
 
@@ -56,10 +58,11 @@ export class Requester {
     this.#servers = options.urls.map(serverAddress);
   }
 
-  /** The parsed body of a successful answer. */
+  /** The parsed body of a successful answer; undefined if an earlier try, whose answer is not known, has done it. */
   async request(request: ApiRequest): Promise<unknown> {
     const waitMs = request.waitMs ?? 0;
     const deadline = performance.now() + this.#options.timeoutMs + waitMs;
+    let mayBeDone = false;
     for (let tries = 0; ; tries++) {
       if (this.#closed) throw new ConnectionError('the client is closed');
       const index = this.#current;
@@ -83,7 +86,9 @@ export class Requester {
         answer = noAnswer(cause, server);
       }
       if (!('error' in answer)) return answer.body;
+      if (mayBeDone && isDone(answer.error, request.doneIn)) return undefined;
       request.signal?.throwIfAborted();
+      if (!isRefusal(answer.error)) mayBeDone = true;
       if (!isRepeated && request.newJobs && isRefusal(answer.error)) request.newJobs.mayBeAdded = false;
       const pauseMs = this.#pauseMs(tries, answer);
       const isLast = tries >= this.#options.retries || performance.now() + pauseMs >= deadline || this.#closed;
@@ -111,6 +116,11 @@ export class Requester {
 function isRefusal(error: Error): boolean {
   if (!(error instanceof DroverError)) return false;
   return error.code === 'shutting_down' || [400, 413, 429].includes(error.status);
+}
+
+function isDone(error: Error, states: readonly JobState[] = []): boolean {
+  if (!(error instanceof DroverError) || error.code !== 'wrong_state') return false;
+  return states.includes((error.details as { state: JobState }).state);
 }
 
 function noAnswer(cause: unknown, server: ServerAddress): Failure {

@@ -226,3 +226,43 @@ describe('list', () => {
     );
   });
 });
+
+describe('a change of a job', () => {
+  const id = newId();
+  const wrongState = (state: string): Answer => ({
+    status: 409,
+    body: { error: { code: 'wrong_state', message: `it is ${state}`, details: { id, state, expected: [] } } },
+  });
+  /** Loses the answer to the first request if it is told to; the job is in this state then. */
+  async function serverWith(state: string, first: 'is lost' | 'is answered'): Promise<HttpPeer> {
+    let changes = 0;
+    return await peer(({ method }) => {
+      if (method === 'GET') return { status: 200, body: { id, state, attempts: [] } };
+      changes += 1;
+      return changes === 1 && first === 'is lost' ? 'hang up' : wrongState(state);
+    });
+  }
+  const cases = [
+    ['cancel', 'cancelled', 'failed'],
+    ['retry', 'ready', 'succeeded'],
+    ['retry', 'running', 'cancelled'],
+    ['fail', 'failed', 'succeeded'],
+  ] as const;
+
+  it.each(cases)('whose answer is lost is done if it was: %s, %s', async (verb, state) => {
+    const server = await serverWith(state, 'is lost');
+    expect(await clientOf({ url: server.url })[verb](id)).toMatchObject({ id, state });
+    expect(server.asked.map(({ method }) => method)).toEqual(['POST', 'POST', 'GET']);
+  });
+
+  it.each(cases)('is refused if its state is another one: %s, not %s but %s', async (verb, _, state) => {
+    const server = await serverWith(state, 'is lost');
+    await expect(clientOf({ url: server.url })[verb](id)).rejects.toMatchObject({ code: 'wrong_state' });
+  });
+
+  it.each(cases)('is refused if its first try is: %s, %s', async (verb, state) => {
+    const server = await serverWith(state, 'is answered');
+    await expect(clientOf({ url: server.url })[verb](id)).rejects.toMatchObject({ code: 'wrong_state' });
+    expect(server.asked).toHaveLength(1);
+  });
+});
