@@ -55,6 +55,8 @@ const MAX_JOBS_A_STATEMENT = 2000;
 const STATEMENTS_AT_ONCE = 2;
 const TRIES = 4;
 const FIRST_PAUSE_MS = 50;
+/** The class of PostgreSQL's errors about values. */
+const DATA_EXCEPTION = '22';
 
 /** Which jobs of a request existed. */
 type Existed = ReadonlySet<number>;
@@ -287,8 +289,12 @@ function isUnknown(error: unknown): boolean {
   return error instanceof DatabaseError && error.kind === 'unknown';
 }
 
+/** What the database says stays in the log, but for what is about the values of the jobs: it may name hosts and users. */
 function asDroverError(error: unknown): Error {
   if (!(error instanceof DatabaseError)) return error as Error;
-  if (!isPassing(error)) return new DroverError('invalid_request', `the database refused the jobs: ${error.message}`);
-  return new DroverError('database_unavailable', `the database did not confirm the jobs: ${error.message}`);
+  if (isPassing(error)) {
+    return new DroverError('database_unavailable', 'the database did not confirm the jobs', undefined, { cause: error });
+  }
+  if (!error.sqlState?.startsWith(DATA_EXCEPTION)) return error;
+  return new DroverError('invalid_request', `the database refused the jobs: ${error.message}`);
 }

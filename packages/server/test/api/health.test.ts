@@ -49,4 +49,10 @@ describe('when the database takes no connections', () => {
     expect(answer.headers['retry-after']).toMatch(/^[1-5]$/);
     expect(answer.text).not.toContain(api.database.name);
   });
+
+  test('so does an add, which may be repeated', async () => {
+    const answer = await api.call('/api/v1/jobs', { method: 'POST', body: { type: 'work' } });
+    expect([answer.status, errorOf(answer).code]).toEqual([503, 'database_unavailable']);
+    expect(answer.text).not.toContain(api.database.name);
+  });
 });
