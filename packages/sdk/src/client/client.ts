@@ -59,7 +59,10 @@ export type JobFilter = {
   cursor?: string | undefined;
 };
 
-export type JobPage = { items: Job[]; nextCursor: string | null };
+export type JobPage<Payload = unknown, Result = unknown> = { items: Job<Payload, Result>[]; nextCursor: string | null };
+
+/** With a definition it is about the jobs of its type. */
+type FilterOfType = Omit<JobFilter, 'type'>;
 
 type IdOrHandle<Result> = string | JobHandle<Result>;
 
@@ -133,15 +136,29 @@ export class Client {
     return (await this.#requester.request({ method: 'GET', path: jobPath(wanted) })) as RouteAnswer<'getJob'>;
   }
 
-  /** One page of jobs, newest first. */
-  async list(filter: JobFilter = {}): Promise<JobPage> {
-    const path = ROUTES.listJobs.path + queryText(filter);
+  /** One page of jobs, newest first; of one type if its definition is given. */
+  list<Input, Result>(
+    definition: JobDefinition<Input, Result, unknown, unknown>,
+    filter?: FilterOfType,
+  ): Promise<JobPage<Input, Result>>;
+  list(filter?: JobFilter): Promise<JobPage>;
+  async list(first: JobFilter | AnyJobDefinition = {}, rest: FilterOfType = {}): Promise<JobPage> {
+    const path = ROUTES.listJobs.path + queryText(filterOf(first, rest));
     return (await this.#requester.request({ method: 'GET', path })) as RouteAnswer<'listJobs'>;
   }
 
   /** All jobs that fit, page by page as the loop goes on. */
-  async *listAll(filter: JobFilter = {}): AsyncGenerator<Job, void, undefined> {
-    let cursor = filter.cursor;
+  listAll<Input, Result>(
+    definition: JobDefinition<Input, Result, unknown, unknown>,
+    filter?: FilterOfType,
+  ): AsyncGenerator<Job<Input, Result>, void, undefined>;
+  listAll(filter?: JobFilter): AsyncGenerator<Job, void, undefined>;
+  async *listAll(
+    first: JobFilter | AnyJobDefinition = {},
+    rest: FilterOfType = {},
+  ): AsyncGenerator<Job, void, undefined> {
+    const filter = filterOf(first, rest);
+    let { cursor } = filter;
     do {
       const page = await this.list({ ...filter, cursor });
       yield* page.items;
@@ -195,9 +212,22 @@ export class Client {
    * Waits for the job's end and gives its result. Throws `JobFailedError`, `JobCancelledError`, or
    * `TimeoutError` when the wait's own `timeout` has passed (the job goes on).
    */
-  result<Result>(job: IdOrHandle<Result>, options: ResultOptions = {}): Promise<Result> {
+  result<Result>(job: IdOrHandle<Result>, options?: ResultOptions): Promise<Result>;
+  result<Input, Result>(
+    definition: JobDefinition<Input, Result, unknown, unknown>,
+    id: string,
+    options?: ResultOptions,
+  ): Promise<Result>;
+  result<Result>(
+    job: IdOrHandle<Result> | JobDefinition<unknown, Result, unknown, unknown>,
+    second?: string | ResultOptions,
+    third?: ResultOptions,
+  ): Promise<Result> {
+    if (typeof job !== 'string' && !(job instanceof JobHandle)) {
+      return waitForResult(this.#requester, idOf(second as string), job, third ?? {});
+    }
     const definition = typeof job === 'string' ? undefined : JobHandle.definitionOf(job);
-    return waitForResult(this.#requester, idOf(job), definition, options);
+    return waitForResult(this.#requester, idOf(job), definition, (second as ResultOptions | undefined) ?? {});
   }
 
   async queues(): Promise<Queue[]> {
@@ -242,6 +272,10 @@ export class Client {
 
 function isList(value: JobReference | readonly JobToAdd[]): value is readonly JobToAdd[] {
   return Array.isArray(value);
+}
+
+function filterOf(first: JobFilter | AnyJobDefinition, rest: FilterOfType): JobFilter {
+  return 'encodedDefaults' in first ? { ...rest, type: first.type } : first;
 }
 
 function idOf(job: IdOrHandle<unknown>): string {

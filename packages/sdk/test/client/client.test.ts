@@ -1,5 +1,5 @@
 import { LIMITS, newId } from '@drover/protocol';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, expectTypeOf, it } from 'vitest';
 import { z } from 'zod';
 import {
   type Client,
@@ -264,5 +264,34 @@ describe('a change of a job', () => {
     const server = await serverWith(state, 'is answered');
     await expect(clientOf({ url: server.url })[verb](id)).rejects.toMatchObject({ code: 'wrong_state' });
     expect(server.asked).toHaveLength(1);
+  });
+});
+
+describe('a definition with an id', () => {
+  it('types and checks a result', async () => {
+    const id = newId();
+    const server = await peer(() => ({
+      status: 200,
+      body: { id, state: 'succeeded', finished: true, result: { greeting: 'Hello' } },
+    }));
+    const result = await clientOf({ url: server.url }).result(greet, id, { timeout: '5s' });
+    expectTypeOf(result).toEqualTypeOf<{ greeting: string }>();
+    expect(result).toEqual({ greeting: 'Hello' });
+    expect(server.asked[0]?.path).toContain(`/jobs/${id}/result?`);
+  });
+
+  it('lists and types the jobs of its type', async () => {
+    const server = await peer(() => ({
+      status: 200,
+      body: { items: [{ id: newId(), type: 'greet' }], nextCursor: null },
+    }));
+    const client = clientOf({ url: server.url });
+    const page = await client.list(greet, { queue: 'people', limit: 5 });
+    expectTypeOf(page.items[0]?.payload).toEqualTypeOf<{ at: string } | undefined>();
+    for await (const job of client.listAll(greet)) expect(job.type).toBe('greet');
+    expect(server.asked.map(({ path }) => path)).toEqual([
+      '/api/v1/jobs?queue=people&limit=5&type=greet',
+      '/api/v1/jobs?type=greet',
+    ]);
   });
 });
