@@ -27,6 +27,8 @@ export function jobText(job: Job | JobWithAttempts): string {
     ['started', formatTime(job.startedAt)],
     ['finished', formatTime(job.finishedAt)],
     ['expires', formatTime(job.expiresAt)],
+    ['back-off', jsonText(job.backoff)],
+    ['when lost', job.onLost === 'hold' ? 'hold' : null],
     ['timeout', job.timeout === null ? null : formatDuration(job.timeout)],
     ['retention', job.retention === null ? null : formatDuration(job.retention)],
     ['parent', job.parentId],
@@ -36,7 +38,14 @@ export function jobText(job: Job | JobWithAttempts): string {
     ['result', jsonText(job.result)],
     ['error', job.error ? printable(`${job.error.name}: ${job.error.message}`) : null],
   ]);
-  return 'attempts' in job && job.attempts.length > 0 ? `${fields}\n\n${attemptsText(job)}` : fields;
+  const parts = [fields];
+  if ('attempts' in job && job.attempts.length > 0) parts.push(attemptsText(job));
+  if (job.error?.stack) parts.push(stackText(job.error.stack));
+  return parts.join('\n\n');
+}
+
+function stackText(stack: string): string {
+  return stack.split('\n').map(printable).join('\n');
 }
 
 function attemptsText(job: JobWithAttempts): string {

@@ -293,7 +293,9 @@ function isUnknown(error: unknown): boolean {
 function asDroverError(error: unknown): Error {
   if (!(error instanceof DatabaseError)) return error as Error;
   if (isPassing(error)) {
-    return new DroverError('database_unavailable', 'the database did not confirm the jobs', undefined, { cause: error });
+    return new DroverError('database_unavailable', 'the database did not confirm the jobs', undefined, {
+      cause: error,
+    });
   }
   if (!error.sqlState?.startsWith(DATA_EXCEPTION)) return error;
   return new DroverError('invalid_request', `the database refused the jobs: ${error.message}`);

@@ -1,6 +1,7 @@
-import type { Stats } from '@drover/protocol';
+import type { JobWithAttempts, Stats } from '@drover/protocol';
 import { describe, expect, it } from 'vitest';
 import { createDevView } from '../../src/cli/dev-view.js';
+import { jobText } from '../../src/cli/job-text.js';
 import { prettyLine } from '../../src/cli/logger.js';
 import { formatFields, formatSpan, formatTable } from '../../src/cli/output.js';
 
@@ -96,5 +97,46 @@ describe('the view of drover dev', () => {
     view.update(status);
     const colours = new RegExp(`${ESCAPE}\\[[0-9;]*[mFJ]`, 'g');
     for (const line of (written[0] ?? '').replace(colours, '').split('\n')) expect(line.length).toBeLessThan(20);
+  });
+});
+
+describe('a job', () => {
+  const job = {
+    ...{
+      id: '018f0000-0000-7000-8000-000000000000',
+      type: 'mail',
+      queue: 'default',
+      state: 'failed',
+      priority: 0,
+      attempt: 1,
+    },
+    ...{
+      maxAttempts: 1,
+      worker: null,
+      tags: [],
+      createdAt: '2030-01-01T00:00:00.000Z',
+      runAt: '2030-01-01T00:00:00.000Z',
+    },
+    ...{ startedAt: null, finishedAt: null, expiresAt: null, cancelRequestedAt: null, timeout: null, retention: null },
+    ...{ parentId: null, occurrence: null, payload: null, progress: null, result: null, attempts: [] },
+  };
+
+  it('shows its back-off, what is done when its worker is lost, and the stack of its error without what moves a cursor', () => {
+    const error = { name: 'Error', message: 'no', stack: `Error: no\n    at send${ESCAPE}[2J (mail.ts:1:2)` };
+    const text = jobText({
+      ...job,
+      onLost: 'hold',
+      backoff: { kind: 'fixed', delay: 5 },
+      error,
+    } as unknown as JobWithAttempts);
+    expect(text).toMatch(/back-off\s+{"kind":"fixed","delay":5}/);
+    expect(text).toMatch(/when lost\s+hold/);
+    expect(text).toMatch(/\n\nError: no\n {4}at send \[2J \(mail\.ts:1:2\)$/);
+    expect(text).not.toContain(ESCAPE);
+  });
+
+  it('that has none of it shows none of it', () => {
+    const text = jobText({ ...job, onLost: 'rerun', backoff: null, error: null } as unknown as JobWithAttempts);
+    expect(text).not.toMatch(/back-off\s+\S*{|hold|Error/);
   });
 });
