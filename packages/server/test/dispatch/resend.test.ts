@@ -33,7 +33,9 @@ async function holdingTwo() {
   const type = `t-${newId()}`;
   const { worker } = await register(bench.port, { types: [type], window: 2 });
   for (let count = 0; count < 2; count++) await bench.call('/api/v1/jobs', { method: 'POST', body: { type } });
-  const jobs = [...(await worker.next('assign')).jobs, ...(await worker.next('assign')).jobs];
+  const { jobs } = await worker.next('assign');
+  // both come in one frame if the server looked for jobs only after the second was added
+  if (jobs.length === 1) jobs.push(...(await worker.next('assign')).jobs);
   const [first, second] = jobs as [(typeof jobs)[0], (typeof jobs)[0]];
   return { worker, first, second };
 }
