@@ -120,7 +120,8 @@ function isRefusal(error: Error): boolean {
 
 function isDone(error: Error, states: readonly JobState[] = []): boolean {
   if (!(error instanceof DroverError) || error.code !== 'wrong_state') return false;
-  return states.includes((error.details as { state: JobState }).state);
+  const state = (error.details as { state?: JobState } | null | undefined)?.state;
+  return state !== undefined && states.includes(state);
 }
 
 function noAnswer(cause: unknown, server: ServerAddress): Failure {
