@@ -81,6 +81,11 @@ export class JobContext<Payload = unknown> {
     return this.#attempt.assignment.maxAttempts;
   }
 
+  /** Grows with every start of this job: give it to a store that refuses writes with an older number. */
+  get fence(): number {
+    return this.#attempt.assignment.fence;
+  }
+
   /** The same over all attempts of this job: give it to services that recognise repeated calls. */
   get idempotencyKey(): string {
     return this.#attempt.assignment.id;

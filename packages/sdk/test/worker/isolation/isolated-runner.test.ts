@@ -32,7 +32,7 @@ describe('an isolated handler', () => {
     const { result, children } = ended as { result: string; children: { id: string }[] };
     expect(JSON.parse(result)).toEqual({
       isDate: true,
-      ...{ id, type: 'context', queue: 'mail', attempt: 3, maxAttempts: 10, idempotencyKey: id, runId: id },
+      ...{ id, type: 'context', queue: 'mail', attempt: 3, maxAttempts: 10, fence: 1, idempotencyKey: id, runId: id },
       child: { id: children[0]?.id },
       aborted: false,
     });
