@@ -6,7 +6,7 @@ import { type Client, createClient } from '@drover/sdk';
 import type pg from 'pg';
 import { afterAll, beforeAll, beforeEach } from 'vitest';
 import { createTestDatabase, type TestDatabase } from '../../packages/server/test/support/database.js';
-import { guardMoves } from '../../packages/server/test/support/guard-moves.js';
+import { checkNothingRefused, GUARD_COMPLAINT, guardMoves } from '../../packages/server/test/support/guard-moves.js';
 import type { OwnedProcess } from './owned-process.js';
 import { isAnswering, launchServer, type ServerOptions, type ServerProcess } from './start-server.js';
 import { launchWorker, type WorkerProcess, type WorkerProcessOptions } from './start-worker.js';
@@ -36,16 +36,15 @@ export type Stage = {
   illegalMoves(): string[];
 };
 
-/** Call it at the top of a test file. `prepare` brings a database of its own. */
-export function createStage(prepare: () => Promise<StageDatabase> = createTestDatabase): Stage {
+/** Call it at the top of a test file. `prepare` brings a database of its own, which is guarded here. */
+export function createStage(prepare?: () => Promise<StageDatabase>): Stage {
   const processes: OwnedProcess[] = [];
   const clients: Client[] = [];
   let database: StageDatabase;
   let witness: Witness;
 
   beforeAll(async () => {
-    database = await prepare();
-    await guardMoves(database.pool);
+    database = prepare ? await guarded(await prepare()) : await createTestDatabase();
     witness = createWitness();
   });
   beforeEach(({ onTestFailed }) => {
@@ -97,8 +96,20 @@ export function createStage(prepare: () => Promise<StageDatabase> = createTestDa
       );
       return rows.map((row) => row.name);
     },
-    illegalMoves: () =>
-      processes.flatMap(({ log }) => log().split('\n')).filter((line) => /illegal move|the fence of job/.test(line)),
+    illegalMoves: () => processes.flatMap(({ log }) => log().split('\n')).filter((line) => GUARD_COMPLAINT.test(line)),
   };
   return stage;
+}
+
+/** What `createTestDatabase` does, for a database that does not come from its template. */
+async function guarded(own: StageDatabase): Promise<StageDatabase> {
+  await guardMoves(own.pool);
+  const drop = async () => {
+    try {
+      await checkNothingRefused(own.pool);
+    } finally {
+      await own.drop();
+    }
+  };
+  return { url: own.url, pool: own.pool, drop };
 }

@@ -5,7 +5,6 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { connectDatabase, type Database } from '../../src/db/database.js';
 import { claimJobs } from '../../src/lifecycle/claim.js';
 import { type ApiBench, createApiBench } from '../api/api-bench.js';
-import { guardMoves } from '../support/guard-moves.js';
 import { connect, helloOf, type RawWorker, register, succeeded } from './raw-worker.js';
 
 const BEAT_MS = 200;
@@ -14,7 +13,6 @@ let bench: ApiBench;
 let db: Database;
 beforeAll(async () => {
   bench = await createApiBench({ beatMs: BEAT_MS, leaseMs: 20_000, pollMs: 50 });
-  await guardMoves(bench.database.pool);
   db = connectDatabase({ url: bench.database.url, poolSize: 2 });
 });
 afterAll(async () => {

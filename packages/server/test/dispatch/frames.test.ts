@@ -2,13 +2,11 @@
 import { type Grant, LIMITS, newId } from '@drover/protocol';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type ApiBench, createApiBench, TOKENS, tokenOf } from '../api/api-bench.js';
-import { guardMoves } from '../support/guard-moves.js';
 import { connect, helloOf, register, succeeded, UpgradeRefused } from './raw-worker.js';
 
 let bench: ApiBench;
 beforeAll(async () => {
   bench = await createApiBench();
-  await guardMoves(bench.database.pool);
 });
 afterAll(() => bench.close());
 

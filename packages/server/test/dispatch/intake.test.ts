@@ -6,13 +6,11 @@ import { pino } from 'pino';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createServer, type DroverServer } from '../../src/server.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
-import { guardMoves } from '../support/guard-moves.js';
 
 let database: TestDatabase;
 let server: DroverServer;
 beforeAll(async () => {
   database = await createTestDatabase();
-  await guardMoves(database.pool);
   const config = {
     port: 0,
     host: '127.0.0.1',

@@ -10,7 +10,6 @@ import { createClient } from '@drover/sdk';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { FAILPOINTS, type Failpoint } from '../../src/failpoint.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
-import { guardMoves } from '../support/guard-moves.js';
 import { createProcesses, type Execution, type Processes, until } from './support/processes.js';
 
 /** At least, and at most: more are added until the server has met its end. */
@@ -40,7 +39,6 @@ let startedAt: Date;
 
 beforeAll(async () => {
   database = await createTestDatabase();
-  await guardMoves(database.pool);
 });
 afterAll(() => database.drop());
 afterEach(async ({ task }) => {

@@ -5,7 +5,6 @@
 import { createClient, defineJob } from '@drover/sdk';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
-import { guardMoves } from '../support/guard-moves.js';
 import { createProcesses, type OwnedServer, type Processes, until } from './support/processes.js';
 
 const held = defineJob<{ ms: number; number: number }>({ type: 'work', onLost: 'hold' });
@@ -18,7 +17,6 @@ let server: OwnedServer;
 
 beforeAll(async () => {
   database = await createTestDatabase();
-  await guardMoves(database.pool);
 });
 afterAll(() => database.drop());
 beforeEach(async () => {

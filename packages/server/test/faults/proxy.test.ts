@@ -3,7 +3,6 @@ import { newId } from '@drover/protocol';
 import { createClient } from '@drover/sdk';
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
-import { guardMoves } from '../support/guard-moves.js';
 import { type FrameProxy, startFrameProxy } from './support/frame-proxy.js';
 import { createProcesses, type Processes, until } from './support/processes.js';
 
@@ -20,7 +19,6 @@ let proxies: FrameProxy[];
 
 beforeAll(async () => {
   database = await createTestDatabase();
-  await guardMoves(database.pool);
 });
 afterAll(() => database.drop());
 afterEach(async ({ task }) => {

@@ -24,6 +24,7 @@ import { armSchedules } from '../../src/schedules/arm.js';
 import { fireDue, fireOverdue } from '../../src/schedules/fire-due.js';
 import { putSchedule } from '../../src/schedules/put-schedule.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
+import { writeUnguarded } from '../support/guard-moves.js';
 import { SERVER_ID } from '../support/lifecycle.js';
 import { sessionOf } from '../support/session.js';
 import { type Work, watch } from '../support/statement-work.js';
@@ -65,7 +66,7 @@ afterAll(async () => {
 async function takeStatisticsOfDrained(): Promise<void> {
   const { pool } = database;
   await pool.query(`delete from drover.schedule where name <> 'first'`);
-  await pool.query('delete from drover.job');
+  await writeUnguarded(pool, 'delete from drover.job');
   await pool.query('delete from drover.job_history');
   await pool.query('delete from drover.session');
   const { rows } = await pool.query<{ name: string }>(
@@ -263,7 +264,7 @@ const cases: [string, (watched: Runner) => Promise<unknown>][] = [
   [
     'lose jobs of ended sessions',
     async (runner) => {
-      await database.pool.query(`delete from drover.job where state = 'running'`);
+      await writeUnguarded(database.pool, `delete from drover.job where state = 'running'`);
       await jobs('running', newId());
       const ended = await sessions();
       await database.pool.query(

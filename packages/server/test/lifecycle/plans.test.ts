@@ -9,6 +9,7 @@ import { completeJobs } from '../../src/lifecycle/complete.js';
 import { failJobs } from '../../src/lifecycle/fail.js';
 import { promoteJobs, untilNextDueMs } from '../../src/lifecycle/promote.js';
 import { releaseJobs } from '../../src/lifecycle/release.js';
+import { writeUnguarded } from '../support/guard-moves.js';
 import { createLifecycleBench, type LifecycleBench, SERVER_ID } from '../support/lifecycle.js';
 
 const QUEUED = 200_000;
@@ -19,8 +20,8 @@ const CONNECTIONS = 4;
 let bench: LifecycleBench;
 beforeAll(async () => {
   bench = await createLifecycleBench();
-  await bench.pool.query(`alter table drover.job disable trigger refuse_illegal_move`);
-  await bench.pool.query(
+  await writeUnguarded(
+    bench.pool,
     `insert into drover.job (id, run_at, max_attempts, state, queue, type, payload)
      select drover.new_id(), now(), 10, (case when n % 10 = 0 then 'scheduled' else 'ready' end)::drover.job_state,
        'default', case when n % 2 = 0 then 'work' else 'other' end, '{"n":1}'

@@ -1,6 +1,7 @@
 /** Rows as the engine leaves them behind, made quickly and with times of our choice. */
 import { isFinished, type JobState, newId } from '@drover/protocol';
 import type pg from 'pg';
+import { writeUnguarded } from '../support/guard-moves.js';
 
 export type GivenRow = {
   id?: string;
@@ -30,7 +31,8 @@ export function toRow(given: GivenRow): MadeRow {
 export async function insertJobRows(pool: pg.Pool, rows: readonly MadeRow[]): Promise<void> {
   const json = JSON.stringify(rows.map((row) => ({ ...row, tags: row.tags.length > 0 ? row.tags : null })));
   const columns = `id uuid, state drover.job_state, queue text, type text, tags text[], "createdAt" timestamptz, "finishedAt" timestamptz`;
-  await pool.query(
+  await writeUnguarded(
+    pool,
     `insert into drover.job (id, state, queue, type, tags, created_at, run_at, session_id, max_attempts, payload)
      select id, state, queue, type, tags, "createdAt", "createdAt",
        case when state in ('running', 'unknown') then gen_random_uuid() end, 10, '{}'

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { connectDatabase, type Database } from '../../src/db/database.js';
 import { listJobs } from '../../src/queries/list-jobs.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
+import { writeUnguarded } from '../support/guard-moves.js';
 import { insertJobRows, type MadeRow, makePastPartitions, toRow } from './job-rows.js';
 
 const DAY_MS = 86_400_000;
@@ -130,13 +131,16 @@ describe('paging', () => {
       cursor = page.nextCursor ?? undefined;
       await insertJobRows(database.pool, [toRow({ state: 'ready' }), toRow({ state: 'failed' })]);
       // two of those that are waiting finish, perhaps one that was shown and one that was not
-      await database.pool.query(`
+      await writeUnguarded(
+        database.pool,
+        `
         with gone as (
           delete from drover.job where id in (select id from drover.job order by random() limit 2) returning *
         )
         insert into drover.job_history (id, state, queue, type, created_at, run_at, finished_at,
           fence, attempt, max_attempts, lost_attempts, priority, payload)
-        select id, 'succeeded', queue, type, created_at, run_at, now(), 1, 1, 10, 0, 0, payload from gone`);
+        select id, 'succeeded', queue, type, created_at, run_at, now(), 1, 1, 10, 0, 0, payload from gone`,
+      );
     } while (cursor);
     expect(new Set(seen).size).toBe(seen.length);
     for (const { id } of old) expect(seen).toContain(id);

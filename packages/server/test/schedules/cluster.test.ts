@@ -13,6 +13,7 @@ import { startEmbeddedPostgres } from '../../src/db/embedded.js';
 import { migrate } from '../../src/db/migrate.js';
 import { type CliProcess, startDrover } from '../cli/run-process.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
+import { checkNothingRefused, guardMoves } from '../support/guard-moves.js';
 import { checkLedger } from './support/check-ledger.js';
 
 const SCHEDULES = Number(process.env.DROVER_TEST_SCHEDULES ?? 2000);
@@ -83,9 +84,14 @@ async function ownDatabase(): Promise<TestDatabase> {
   await migrate(embedded.url);
   const pool = new pg.Pool({ connectionString: embedded.url, max: 2 });
   pool.on('error', () => {});
+  await guardMoves(pool);
   const drop = async () => {
-    await pool.end();
-    await embedded.stop();
+    try {
+      await checkNothingRefused(pool);
+    } finally {
+      await pool.end();
+      await embedded.stop();
+    }
   };
   return { url: embedded.url, name: 'drover', pool, drop };
 }

@@ -4,7 +4,6 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type ApiBench, createApiBench } from '../api/api-bench.js';
 import { register, succeeded } from '../dispatch/raw-worker.js';
-import { guardMoves } from '../support/guard-moves.js';
 
 let bench: ApiBench;
 /** A role as an application has it: it may call the two functions and nothing else. */
@@ -14,7 +13,6 @@ const ROLE = `app_${newId().replaceAll('-', '')}`;
 beforeAll(async () => {
   bench = await createApiBench({ pollMs: 50 });
   const { pool } = bench.database;
-  await guardMoves(pool);
   await pool.query(`create role ${ROLE} login password 'app'`);
   await pool.query(`revoke all on all functions in schema drover from public`);
   await pool.query(`grant usage on schema drover to ${ROLE}`);

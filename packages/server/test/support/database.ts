@@ -1,13 +1,20 @@
-/** A database for one test file: cloned from the migrated template, so it costs some 50 ms. */
+/** A database for one test file: cloned from the migrated template with its guard of moves, so it costs some 50 ms. */
 import { randomBytes } from 'node:crypto';
 import pg from 'pg';
 import { inject } from 'vitest';
+import { checkNothingRefused } from './guard-moves.js';
 
 const POOL_SIZE = 10;
 /** The template cannot be cloned while another file clones it: PostgreSQL refuses, so we take turns. */
 const CLONE_LOCK_KEY = '7236837530';
 
-export type TestDatabase = { url: string; name: string; pool: pg.Pool; drop(): Promise<void> };
+export type TestDatabase = {
+  url: string;
+  name: string;
+  pool: pg.Pool;
+  /** Fails if the guard of moves has refused a statement. */
+  drop(): Promise<void>;
+};
 
 export async function createTestDatabase(options: { empty?: boolean } = {}): Promise<TestDatabase> {
   const name = `${inject('databasePrefix')}_${randomBytes(4).toString('hex')}`;
@@ -26,8 +33,12 @@ export async function createTestDatabase(options: { empty?: boolean } = {}): Pro
     name,
     pool,
     drop: async () => {
-      await pool.end();
-      await onServer((client) => client.query(`drop database if exists ${name} with (force)`));
+      try {
+        if (!options.empty) await checkNothingRefused(pool);
+      } finally {
+        await pool.end();
+        await onServer((client) => client.query(`drop database if exists ${name} with (force)`));
+      }
     },
   };
 }

@@ -1,5 +1,5 @@
 /**
- * One PostgreSQL for the whole run, with a migrated template database that each test file clones.
+ * One PostgreSQL for the whole run, with a migrated and guarded template database that each test file clones.
  * `DROVER_TEST_DATABASE_URL` names another server to run on; its user must be allowed to create databases.
  */
 import { randomBytes } from 'node:crypto';
@@ -10,6 +10,7 @@ import pg from 'pg';
 import type { TestProject } from 'vitest/node';
 import { startEmbeddedPostgres } from '../../src/db/embedded.js';
 import { migrate } from '../../src/db/migrate.js';
+import { guardMoves } from './guard-moves.js';
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -28,7 +29,9 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   const templateName = `${databasePrefix}_template`;
   try {
     await onServer(url, (client) => client.query(`create database ${templateName}`));
-    await migrate(withDatabase(url, templateName));
+    const templateUrl = withDatabase(url, templateName);
+    await migrate(templateUrl);
+    await onServer(templateUrl, guardMoves);
   } catch (error) {
     await stop();
     throw error;

@@ -7,7 +7,6 @@ import { type ClaimedJob, claimJobs } from '../../src/lifecycle/claim.js';
 import { completeJobs } from '../../src/lifecycle/complete.js';
 import { insertJobs, type JobToInsert } from '../../src/lifecycle/enqueue.js';
 import { createTestDatabase } from './database.js';
-import { guardMoves } from './guard-moves.js';
 
 export const SERVER_ID = newId();
 
@@ -33,7 +32,6 @@ export type LifecycleBench = {
 
 export async function createLifecycleBench(): Promise<LifecycleBench> {
   const database = await createTestDatabase();
-  await guardMoves(database.pool);
   const db = connectDatabase({ url: database.url, poolSize: 4 });
 
   const bench: LifecycleBench = {
