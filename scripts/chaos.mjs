@@ -8,9 +8,6 @@ import { setup } from './setup.mjs';
 
 /** Command or file → the Debian package that brings it. */
 const TOOLS = { ip: 'iproute2', tc: 'iproute2', iptables: 'iptables', faketime: 'faketime' };
-/** Without it there are no clock jumps; everything else works. */
-const OPTIONAL = ['faketime'];
-
 const args = process.argv.slice(2);
 if (process.platform !== 'linux' || process.getuid?.() !== 0) {
   console.error(
@@ -26,8 +23,7 @@ const { main } = await import('../test/chaos/run.ts');
 process.exit(await main(args));
 
 function installTools() {
-  const missing = installMissing(TOOLS, 'which the faults are made with');
-  const needed = missing.filter((tool) => !OPTIONAL.includes(tool));
+  const needed = installMissing(TOOLS, 'which the faults are made with');
   if (needed.length === 0) return;
   console.error(
     `The fault suite needs ${needed.map((tool) => `${tool} (${TOOLS[tool]})`).join(', ')}. NOTHING WAS TESTED.`,

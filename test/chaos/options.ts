@@ -1,16 +1,21 @@
 /** What a run of the fault suite is told: from the command line to checked values. */
 import { parseArgs } from 'node:util';
 
-/** Parts of the protection that a test switch turns off, so that the checker can be seen to find what follows. */
-export const SWITCHES = ['fencing', 'self-stop', 'beacon'] as const;
-export type Switch = (typeof SWITCHES)[number];
-
-/** Without it, at least one of these does not hold; a run that finds none of them is blind. */
-export const FOUND_WITHOUT: Readonly<Record<Switch, readonly string[]>> = {
-  fencing: ['S3r', 'S2'],
+/**
+ * Controls: what can be taken away, and the rules that must then be violated. A run that does not find all of them is blind.
+ * The first three switch off a protection of the product, the others break the system from outside (see controls.ts).
+ */
+export const FOUND_WITHOUT = {
+  fencing: ['S3r'],
   'self-stop': ['S2'],
   beacon: ['S10'],
-};
+  journal: ['S8', 'L1'],
+  'durable-insert': ['S1'],
+  'one-ending': ['S4t', 'S2r'],
+  'atomic-children': ['S6'],
+} as const satisfies Record<string, readonly string[]>;
+export type Control = keyof typeof FOUND_WITHOUT;
+export const CONTROLS = Object.keys(FOUND_WITHOUT) as Control[];
 
 export const FAULT_GROUPS = ['kill', 'pause', 'partition', 'slow', 'database', 'restart', 'clock'] as const;
 export type FaultGroup = (typeof FAULT_GROUPS)[number];
@@ -19,11 +24,11 @@ export type ChaosOptions = {
   minutes: number;
   seed: number;
   mode: 'safety' | 'liveness';
-  /** Jobs added a second. */
+  /** Jobs added per second. */
   rate: number;
   servers: number;
   workers: number;
-  without: Switch[];
+  without: Control[];
   faults: FaultGroup[];
   /** Keeps the database's folder after the run; logs and notes are always kept. */
   keep: boolean;
@@ -33,12 +38,12 @@ export const USAGE = `npm run chaos -- [options]
   --minutes N          how long faults are injected (default 2)
   --seed S             the plan of faults and the mix of jobs (default: any)
   --mode MODE          safety: faults heal; liveness: one server, one worker and the database stay whole,
-                       everything else breaks for ever, and all jobs must end (default safety)
-  --rate N             jobs added a second (default 500)
+                       everything else breaks forever, and all jobs must end (default safety)
+  --rate N             jobs added per second (default 500)
   --servers N          (default 3)    --workers N  (default 6)
-  --faults LIST        of ${FAULT_GROUPS.join(', ')} (default: all that this machine can)
-  --without LIST       of ${SWITCHES.join(', ')}: the run must then find what follows, and
-                       ends with exit code 0 if it does
+  --faults LIST        of ${FAULT_GROUPS.join(', ')} (default: all)
+  --without LIST       of ${CONTROLS.join(', ')}:
+                       the run must then find what follows, and ends with exit code 0 if it does
   --keep               keep the database's folder too`;
 
 export class UsageError extends Error {}
@@ -52,7 +57,7 @@ export function readOptions(args: string[]): ChaosOptions {
     rate: numberOf('rate', values.rate ?? '500', 1, 100_000),
     servers: numberOf('servers', values.servers ?? '3', 1, 20),
     workers: numberOf('workers', values.workers ?? '6', 1, 100),
-    without: listOf('without', values.without ?? '', SWITCHES),
+    without: listOf('without', values.without ?? '', CONTROLS),
     faults: listOf('faults', values.faults ?? FAULT_GROUPS.join(','), FAULT_GROUPS),
     keep: values.keep ?? false,
   };

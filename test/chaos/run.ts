@@ -1,8 +1,8 @@
 /**
- * The fault suite: starts everything, lets the nemesis at it, waits until all is done, and checks.
+ * The fault suite: starts everything, carries out the faults, waits until all is done, and checks the rules.
  *
- * Exit code 0: every invariant held, or, without a protection, the run found what it should. 1: not so, or the run itself
- * went wrong. 2: this machine cannot do it.
+ * Exit code 0: every rule held, or, without a protection, the run found what it should. 1: not so, or the run itself went
+ * wrong. 2: this machine cannot do it.
  */
 import { type ChildProcess, execFileSync, fork } from 'node:child_process';
 import { EventEmitter, once } from 'node:events';
@@ -13,32 +13,45 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import { migrate } from '../../packages/server/src/db/migrate.js';
-import { installAudit } from './audit.js';
-import { check, type Finding, type GivenUp } from './check.js';
 import { nowMs } from './clock.js';
-import { type ChaosDatabase, createDatabase } from './database.js';
-import { createFakeClock } from './fake-clock.js';
-import type { LoadCount } from './load.js';
-import { breakForEver, carryOut, isAnswering } from './nemesis.js';
-import { createNetwork, type Network } from './network.js';
-import { type ChaosOptions, commandOf, FOUND_WITHOUT, readOptions, USAGE, UsageError } from './options.js';
-import { planFaults } from './plan.js';
-import { createPlanter } from './plant.js';
-import { createRandom } from './random.js';
-import { createUnit, type Instance, type Trouble, type Unit, urlOf } from './units.js';
+import { installControls, needsNoFault } from './controls.js';
+import { installAudit } from './evidence/audit.js';
+import type { Evidence } from './evidence/evidence.js';
+import { readEvidence } from './evidence/read-evidence.js';
+import type { Fault, FaultResult } from './faults/fault.js';
+import { breakForever, carryOut, isAnswering } from './faults/nemesis.js';
+import { planFaults } from './faults/plan.js';
+import { createPlanter } from './faults/plant.js';
+import type { LoadCount, LoadSettings } from './load/load.js';
+import { type ChaosOptions, commandOf, readOptions, USAGE, UsageError } from './options.js';
+import { createRandom, type Random } from './random.js';
+import { checkRecovery } from './recovery.js';
+import { report } from './report.js';
+import { checkRules } from './rules/index.js';
+import type { Finding } from './rules/rule.js';
+import { type ChaosDatabase, createDatabase } from './system/database.js';
+import { createFakeClock, type FakeClock } from './system/fake-clock.js';
+import { createNetwork, type Network } from './system/network.js';
+import { createUnit, type Instance, type Trouble, type Unit, type UnitSettings, urlOf } from './system/units.js';
+import { startWatch, type Watch } from './watch.js';
 
 const BEAT_MS = 500;
 const LEASE_MS = 3000;
-/** Grace of the server, clock drift, its next look, and the looks of ours. */
+/** Lease, the server's grace and drift, its next round, and our own reading. */
 const VERDICT_MS = LEASE_MS + 4000;
 const DRAIN_MS = 120_000;
-/** Of the time, how much passes before only the core is left, and before the load ends then. */
+/** In liveness mode: the share of the time before only the core is left. */
 const BREAK_AT = 0.5;
-const WATCH_EVERY_MS = 250;
-/** Every so many workers, one is heedful: it has nothing that lets it end itself when no lease can be confirmed. */
+/** One of so many workers is heedful: it takes no job whose handler ignores its signal. */
 const HEEDFUL_EVERY = 3;
 
-type Run = { options: ChaosOptions; folder: string; closing: (() => Promise<void> | void)[]; signal: AbortSignal };
+type Run = {
+  options: ChaosOptions;
+  folder: string;
+  /** Undone in the opposite order when the run is over. */
+  closing: (() => Promise<void> | void)[];
+  signal: AbortSignal;
+};
 
 const startedAt = nowMs();
 function say(text: string): void {
@@ -57,16 +70,17 @@ export async function main(args: string[]): Promise<number> {
   const folder = mkdtempSync(join(tmpdir(), 'drover-chaos-'));
   // PostgreSQL runs as another user and must get through
   execFileSync('chmod', ['755', folder]);
-  for (const name of ['logs', 'witness', 'data', 'clocks']) mkdirSync(join(folder, name));
+  for (const name of ['logs', 'witness', 'data', 'clocks', 'journals']) mkdirSync(join(folder, name));
   const stopped = new AbortController();
   const onSignal = () => stopped.abort();
   for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, onSignal);
   const run: Run = { options, folder, closing: [], signal: stopped.signal };
   const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim();
   say(`${commandOf(options)}   (commit ${commit}, ${cpus().length} cores)`);
-  say(`logs of all processes, witness and ledger: ${folder}`);
+  say(`logs of all processes, witness, ledger and journals: ${folder}`);
   try {
     const findings = await perform(run);
+    writeFileSync(join(folder, 'findings.json'), JSON.stringify(findings, null, 1));
     return report(findings, options, commit, folder);
   } catch (error) {
     console.error(stopped.signal.aborted ? 'interrupted' : error);
@@ -86,17 +100,47 @@ async function perform(run: Run): Promise<Finding[]> {
   const random = createRandom(options.seed);
   const network = await createNetwork();
   closing.push(() => network.remove());
+  const { database, databaseClock, pool } = await startDatabase(run, network);
+  const begun = new EventEmitter();
+  const { units, instances } = await createUnits(run, network, database, begun);
+  closing.push(async () => void (await Promise.all(units.map((unit) => unit.end('SIGKILL')))));
+  await startUnits(units, folder);
+  const urls = units.filter(({ role }) => role === 'server').map(({ url }) => url);
+  const watch = startWatch(pool);
+  closing.push(() => watch.stop());
+  const load = await startLoad(run, { urls, databaseUrl: database.url });
+  closing.push(() => load.kill());
+  const planter = createPlanter(urls, join(folder, 'ledger.log'), begun, LEASE_MS);
+  closing.push(() => planter.close());
+  const counting = setInterval(() => void sayProgress(pool, load), 15_000);
+  closing.push(() => clearInterval(counting));
+
+  const databaseTroubles: Trouble[] = [];
+  const plan = planOf(run, units, random.fork('nemesis'));
+  const began = nowMs();
+  const faults = await carryOut(plan, { units, database, databaseClock, databaseTroubles, planter }, say, signal);
+  const core = await endFaults(run, units, began, random.fork('core'));
+  clearInterval(counting);
+  const count = await load.stop();
+  say(`the load has ended: ${describeLoad(count)}`);
+  const drained = await drain(pool, signal);
+  if (signal.aborted) throw new Error('interrupted');
+  const recovery = await checkRecovery(core, join(folder, 'ledger.log'));
+  say(`${await countCopies(pool)} batches were added by COPY since the database last crashed`);
+  await stopUnits(units, core);
+  await watch.finish();
+  return judge(run, pool, { units, instances, databaseTroubles, faults, recovery, drained, watch });
+}
+
+async function startDatabase({ options, folder, closing }: Run, network: Network) {
   const databaseClock = options.faults.includes('clock')
     ? createFakeClock(join(folder, 'clocks', 'database'))
     : undefined;
-  if (options.faults.includes('clock') && !databaseClock) say('libfaketime is not installed: no clock jumps');
   const database = await createDatabase({
-    ...{
-      folder: join(folder, 'database'),
-      address: network.databaseAddress,
-      subnet: network.backSubnet,
-      clock: databaseClock,
-    },
+    folder: join(folder, 'database'),
+    address: network.databaseAddress,
+    subnet: network.backSubnet,
+    clock: databaseClock,
   });
   closing.push(async () => {
     await database.thaw();
@@ -109,116 +153,26 @@ async function perform(run: Run): Promise<Finding[]> {
   pool.on('error', () => {});
   closing.push(() => pool.end());
   await installAudit(pool);
-
-  const begun = new EventEmitter();
-  const { units, instances } = await createUnits(run, network, database, begun);
-  closing.push(async () => {
-    await Promise.all(units.map((unit) => unit.end('SIGKILL')));
-  });
-  const servers = units.filter(({ role }) => role === 'server');
-  for (const server of servers) server.start();
-  for (const server of servers) {
-    if (!(await isAnswering(server, 60_000))) throw new Error(`${server.name} does not answer; see ${folder}/logs`);
-  }
-  for (const unit of units) unit.start();
-  say(`${servers.length} servers and ${units.length - servers.length} workers are started`);
-
-  const watch = watchVerdicts(pool);
-  closing.push(() => watch.stop());
-  const load = startLoad(
-    run,
-    servers.map(({ url }) => url),
-  );
-  closing.push(() => load.kill());
-  const planter = createPlanter(
-    servers.map(({ url }) => url),
-    join(folder, 'ledger.log'),
-    begun,
-    LEASE_MS,
-  );
-  closing.push(() => planter.close());
-
-  const faultMs = options.minutes * 60_000;
-  const databaseTroubles: Trouble[] = [];
-  const stage = { units, database, databaseClock, databaseTroubles, planter };
-  const plan = planFaults({
-    ...{ random: random.fork('nemesis'), leaseMs: LEASE_MS, groups: options.faults },
-    durationMs: options.mode === 'safety' ? faultMs : faultMs * BREAK_AT,
-    servers: servers.map(({ name }) => name),
-    workers: units.filter(({ role }) => role === 'worker').map(({ name }) => name),
-  });
-  const unneeded = options.without.filter((mechanism) => !plan.some(({ shows }) => shows?.includes(mechanism)));
-  if (unneeded.length > 0) throw new Error(`no episode of this plan needs ${unneeded}: more minutes, or all faults`);
-  const began = nowMs();
-  const counting = setInterval(() => void sayProgress(pool, load), 15_000);
-  closing.push(() => clearInterval(counting));
-  await carryOut(plan, stage, say, signal);
-  await until(began + (options.mode === 'safety' ? faultMs : faultMs * BREAK_AT), signal);
-
-  if (options.mode === 'liveness') {
-    const choice = random.fork('core');
-    const core = [choice.pick(servers), choice.pick(units.filter(({ role }) => role === 'worker'))];
-    say(`the core is ${core.map(({ name }) => name).join(' and ')}; for ever broken:`);
-    for (const line of await breakForEver(units, core, choice)) say(`  ${line}`);
-    await until(began + faultMs, signal);
-  }
-  clearInterval(counting);
-  const count = await load.stop();
-  say(
-    `the load has ended: ${count.acknowledged} acknowledged, ${count.refused} refused, ${count.unknown} unknown, ${count.left} not sent`,
-  );
-  const drained = await drain(pool, signal);
-  if (signal.aborted) throw new Error('interrupted');
-  say(`${await countCopies(pool)} batches were added by COPY since the database last crashed`);
-  // whoever stands still for ever ends as it is
-  const workers = units.filter(({ role }) => role === 'worker');
-  await Promise.all(workers.map((unit) => unit.end(options.mode === 'safety' ? 'SIGTERM' : 'SIGKILL')));
-  await Promise.all(servers.map((unit) => unit.end('SIGKILL')));
-  await watch.look();
-  say('checking');
-  sayEndings(instances);
-  writeFileSync(
-    join(folder, 'processes.json'),
-    JSON.stringify(
-      { instances, troubles: units.map(({ name, troubles }) => ({ name, troubles })), givenUp: watch.givenUp },
-      null,
-      1,
-    ),
-  );
-  return check({
-    ...{ folder, pool, units, instances, givenUp: watch.givenUp, drained, databaseTroubles },
-    ...{ leaseMs: LEASE_MS, verdictMs: VERDICT_MS },
-  });
-}
-
-/** One of the two ways in which jobs are added. A crash of the database takes its statistics with it. */
-async function countCopies(pool: pg.Pool): Promise<number> {
-  const { rows } = await pool.query(
-    `select coalesce(sum(calls), 0)::int as calls from pg_stat_user_functions where funcname = 'check_copied_jobs'`,
-  );
-  return rows[0].calls;
+  await installControls(pool, options.without);
+  return { database, databaseClock, pool };
 }
 
 async function createUnits({ options, folder }: Run, network: Network, database: ChaosDatabase, begun: EventEmitter) {
   const instances: Instance[] = [];
-  const clockOf = (name: string) =>
+  const clockOf = (name: string): FakeClock | undefined =>
     options.faults.includes('clock') ? createFakeClock(join(folder, 'clocks', name)) : undefined;
   const serverMachines = [];
-  for (let index = 1; index <= options.servers; index++)
+  for (let index = 1; index <= options.servers; index++) {
     serverMachines.push(await network.addMachine(`s${index}`, ['front', 'back']));
+  }
   const workerNames = Array.from({ length: options.workers }, (_, index) => `worker${index + 1}`);
-  // in the other mode a single worker is left, which must take everything
+  // in liveness mode a single worker is left, which must take everything
   const isHeedful = (_: string, index: number) => options.mode === 'safety' && (index + 1) % HEEDFUL_EVERY === 0;
-  const settings = {
-    ...{
-      folder,
-      begun,
-      heedful: workerNames.filter(isHeedful),
-      instances,
-      databaseUrl: database.url,
-      serverUrls: serverMachines.map(urlOf),
-      without: options.without,
-    },
+  const settings: UnitSettings = {
+    ...{ folder, begun, instances, databaseUrl: database.url, serverUrls: serverMachines.map(urlOf) },
+    heedful: workerNames.filter(isHeedful),
+    without: options.without,
+    losesJournals: options.without.includes('journal'),
     ...{ beat: `${BEAT_MS}ms`, lease: `${LEASE_MS}ms` },
   };
   const units: Unit[] = serverMachines.map((machine, index) => {
@@ -232,63 +186,121 @@ async function createUnits({ options, folder }: Run, network: Network, database:
   return { units, instances };
 }
 
-/** Notes when we first saw that a worker was given up. */
-function watchVerdicts(pool: pg.Pool) {
-  const givenUp: GivenUp[] = [];
-  let seen = 0;
-  let looking: Promise<void> | undefined;
-  async function look(): Promise<void> {
-    const { rows } = await pool.query<{ seq: string; name: string; pid: number; server: string }>(
-      'select seq, name, pid, server from chaos.given_up where seq > $1 order by seq',
-      [seen],
-    );
-    for (const { seq, name, pid, server } of rows) {
-      seen = Number(seq);
-      givenUp.push({ name, pid, server, seenAt: nowMs() });
-    }
+async function startUnits(units: readonly Unit[], folder: string): Promise<void> {
+  const servers = units.filter(({ role }) => role === 'server');
+  for (const server of servers) server.start();
+  for (const server of servers) {
+    if (!(await isAnswering(server, 60_000))) throw new Error(`${server.name} does not answer; see ${folder}/logs`);
   }
-  const timer = setInterval(() => {
-    // the database may be away; the next look finds what this one has missed
-    looking ??= look()
-      .catch(() => {})
-      .finally(() => {
-        looking = undefined;
-      });
-  }, WATCH_EVERY_MS);
-  return {
-    givenUp,
-    async look() {
-      clearInterval(timer);
-      await looking;
-      await look();
-    },
-    stop: () => clearInterval(timer),
-  };
+  for (const unit of units) unit.start();
+  say(`${servers.length} servers and ${units.length - servers.length} workers are started`);
 }
 
-function startLoad({ options, folder }: Run, urls: string[]) {
-  const settings = { urls, rate: options.rate, seed: options.seed, ledger: join(folder, 'ledger.log') };
-  const child: ChildProcess = fork(fileURLToPath(new URL('./load.ts', import.meta.url)), [], {
+function planOf({ options }: Run, units: readonly Unit[], random: Random): Fault[] {
+  const namesOf = (role: Unit['role']) => units.filter((unit) => unit.role === role).map(({ name }) => name);
+  const plan = planFaults({
+    ...{ random, leaseMs: LEASE_MS, groups: options.faults, servers: namesOf('server'), workers: namesOf('worker') },
+    durationMs: options.minutes * 60_000 * (options.mode === 'safety' ? 1 : BREAK_AT),
+  });
+  const isShown = (control: ChaosOptions['without'][number]) => plan.some(({ shows }) => shows?.includes(control));
+  const unneeded = options.without.filter((control) => !needsNoFault(control) && !isShown(control));
+  if (unneeded.length > 0) throw new Error(`no episode of this plan needs ${unneeded}: more minutes, or all faults`);
+  return plan;
+}
+
+/** Waits for the end of the time; in liveness mode breaks everything but a core first. Gives what should be alive. */
+async function endFaults(
+  { options, signal }: Run,
+  units: readonly Unit[],
+  began: number,
+  random: Random,
+): Promise<Unit[]> {
+  const faultMs = options.minutes * 60_000;
+  if (options.mode === 'safety') {
+    await until(began + faultMs, signal);
+    return [...units];
+  }
+  await until(began + faultMs * BREAK_AT, signal);
+  const pickOf = (role: Unit['role']) => random.pick(units.filter((unit) => unit.role === role));
+  const core = [pickOf('server'), pickOf('worker')];
+  say(`the core is ${core.map(({ name }) => name).join(' and ')}; broken forever:`);
+  for (const line of await breakForever(units, core, random)) say(`  ${line}`);
+  await until(began + faultMs, signal);
+  return core;
+}
+
+/** One of the two ways in which jobs are added. A crash of the database takes its statistics with it. */
+async function countCopies(pool: pg.Pool): Promise<number> {
+  const { rows } = await pool.query(
+    `select coalesce(sum(calls), 0)::int as calls from pg_stat_user_functions where funcname = 'check_copied_jobs'`,
+  );
+  return rows[0].calls;
+}
+
+async function stopUnits(units: readonly Unit[], core: readonly Unit[]): Promise<void> {
+  // what is broken forever ends as it is
+  const endUnit = (unit: Unit) => unit.end(core.includes(unit) ? 'SIGTERM' : 'SIGKILL');
+  await Promise.all(units.filter(({ role }) => role === 'worker').map(endUnit));
+  await Promise.all(units.filter(({ role }) => role === 'server').map(endUnit));
+}
+
+type Seen = {
+  units: readonly Unit[];
+  instances: readonly Instance[];
+  databaseTroubles: readonly Trouble[];
+  faults: FaultResult[];
+  recovery: Evidence['recovery'];
+  drained: boolean;
+  watch: Watch;
+};
+
+async function judge({ folder }: Run, pool: pg.Pool, { watch, ...seen }: Seen): Promise<Finding[]> {
+  say('checking');
+  sayEndings(seen.instances);
+  const { verdicts, repairs } = watch;
+  const troubles = seen.units.map((unit) => ({ name: unit.name, troubles: unit.troubles }));
+  const { instances, faults, databaseTroubles } = seen;
+  const notes = { instances, troubles, databaseTroubles, verdicts, repairs, faults };
+  writeFileSync(join(folder, 'processes.json'), JSON.stringify(notes, null, 1));
+  const observed = { ...seen, verdicts, repairs, leaseMs: LEASE_MS, verdictMs: VERDICT_MS };
+  return checkRules(await readEvidence(folder, pool, observed));
+}
+
+async function startLoad({ options, folder }: Run, where: Pick<LoadSettings, 'urls' | 'databaseUrl'>) {
+  const settings: LoadSettings = {
+    ...where,
+    rate: options.rate,
+    seed: options.seed,
+    ledger: join(folder, 'ledger.log'),
+  };
+  const child: ChildProcess = fork(fileURLToPath(new URL('./load/load.ts', import.meta.url)), [], {
     execArgv: ['--import', 'tsx'],
     env: { ...process.env, CHAOS_LOAD: JSON.stringify(settings) },
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   });
-  const ask = async (what: string): Promise<LoadCount> => {
-    const answer = once(child, 'message', { signal: AbortSignal.timeout(60_000) });
-    child.send(what);
-    return ((await answer) as [LoadCount])[0];
+  const answer = async (): Promise<LoadCount> => {
+    const [count] = await once(child, 'message', { signal: AbortSignal.timeout(120_000) });
+    return count as LoadCount;
   };
+  const ask = (what: string): Promise<LoadCount> => {
+    const answered = answer();
+    child.send(what);
+    return answered;
+  };
+  await answer();
   return { stop: () => ask('stop'), count: () => ask('count'), kill: () => void child.kill('SIGKILL') };
+}
+
+function describeLoad({ acknowledged, refused, unknown, unsent }: LoadCount): string {
+  return `${acknowledged} acknowledged, ${refused} refused, ${unknown} unknown, ${unsent} not sent`;
 }
 
 async function sayProgress(pool: pg.Pool, load: { count(): Promise<LoadCount> }): Promise<void> {
   try {
-    const { acknowledged, refused, unknown, left } = await load.count();
+    const count = await load.count();
     const { rows } = await pool.query('select state::text, count(*)::int from drover.job group by state order by 1');
-    const waiting = rows.map(({ state, count }) => `${count} ${state}`).join(', ') || 'nothing';
-    say(
-      `— ${acknowledged} acknowledged, ${refused} refused, ${unknown} unknown, ${left} not sent; in the database: ${waiting}`,
-    );
+    const waiting = rows.map((row) => `${row.count} ${row.state}`).join(', ') || 'nothing';
+    say(`— ${describeLoad(count)}; in the database: ${waiting}`);
   } catch {
     // the database is away, or the load is just ending
   }
@@ -309,8 +321,8 @@ async function drain(pool: pg.Pool, signal: AbortSignal): Promise<boolean> {
   return false;
 }
 
-async function until(momentMs: number, signal: AbortSignal): Promise<void> {
-  await delay(Math.max(0, momentMs - nowMs()), undefined, { signal });
+async function until(atMs: number, signal: AbortSignal): Promise<void> {
+  await delay(Math.max(0, atMs - nowMs()), undefined, { signal });
 }
 
 function sayEndings(instances: readonly Instance[]): void {
@@ -320,35 +332,4 @@ function sayEndings(instances: readonly Instance[]): void {
     endings.set(what, (endings.get(what) ?? 0) + 1);
   }
   say(`ends of processes: ${[...endings].map(([what, count]) => `${count} × ${what}`).join(', ')}`);
-}
-
-function report(findings: Finding[], options: ChaosOptions, commit: string, folder: string): number {
-  console.log(`\n${'invariant'.padEnd(66)}${'checked'.padStart(10)}${'violated'.padStart(10)}`);
-  for (const { name, promise, checked, violated, note } of findings) {
-    console.log(
-      `${`${name.padEnd(5)}${promise}`.padEnd(66)}${String(checked).padStart(10)}${String(violated).padStart(10)}`,
-    );
-    if (note) console.log(`     ${note}`);
-  }
-  const broken = findings.filter(({ violated }) => violated > 0);
-  for (const { name, promise, examples } of broken)
-    console.log(`\n${name} ${promise}:\n${examples.map((example) => `  ${example}`).join('\n')}`);
-  const verdict =
-    broken.length === 0 ? 'every invariant held' : `VIOLATED: ${broken.map(({ name }) => name).join(', ')}`;
-  console.log(`\n${verdict}; seed ${options.seed}, commit ${commit}, logs in ${folder}\n${commandOf(options)}`);
-  if (options.without.length > 0) return reportControl(broken, options.without);
-  return broken.length === 0 ? 0 : 1;
-}
-
-/** Of a run without a protection: good if it found what the protection keeps from happening. */
-function reportControl(broken: readonly Finding[], without: ChaosOptions['without']): number {
-  const isFound = (name: string) => broken.some((finding) => finding.name === name);
-  const unseen = without.filter((mechanism) => !FOUND_WITHOUT[mechanism].some(isFound));
-  for (const mechanism of unseen) {
-    console.log(
-      `the checker is blind: nothing of ${FOUND_WITHOUT[mechanism].join(', ')} was found without ${mechanism}`,
-    );
-  }
-  if (unseen.length === 0) console.log(`as it must be without ${without}`);
-  return unseen.length === 0 ? 0 : 1;
 }

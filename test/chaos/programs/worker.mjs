@@ -1,93 +1,74 @@
-/**
- * The worker of the fault suite. Every start and end of a handler is one line, written by one call to a file
- * that lies outside the system under test: it needs no network, and a line that was begun is whole.
- *
- *   s <execution> <job> <attempt> <fence or 0> <type> <microseconds>
- *   e <execution> <ok | error | abort> <microseconds>
- */
-import { openSync, writeSync } from 'node:fs';
+/** The worker of the fault suite: handlers that each do one thing a rule is about. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { defineJob, PermanentError } from '@drover/sdk';
-import { createWorker, handle, runWorker } from '@drover/sdk/worker';
+import { PermanentError, snooze } from '@drover/sdk';
+import { createWorker, runWorker } from '@drover/sdk/worker';
+import { isolated } from './isolated.mjs';
+import { note, now, options, witnessed } from './witnessed.mjs';
 
 const SLOTS = 30;
-const { name, instance, urls, witness: path, dataDir, isHeedful } = JSON.parse(process.env.CHAOS_WORKER ?? '{}');
-const witness = openSync(path, 'a');
+const { name, instance, urls, dataDir, isHeedful } = options;
 const never = new Int32Array(new SharedArrayBuffer(4));
-let executions = 0;
 
-const now = () => process.hrtime.bigint() / 1000n;
-const note = (...words) => writeSync(witness, `${words.join(' ')}\n`);
-
-function witnessed(type, run) {
-  return handle(defineJob({ type }), async (job) => {
-    executions += 1;
-    const execution = `${instance}:${executions}`;
-    note('s', execution, job.id, job.attempt, job.fence ?? 0, type, now());
-    if (job.payload?.planted) process.send?.(job.id);
-    let end = 'ok';
-    try {
-      const more = await run(job);
-      return { execution, attempt: job.attempt, ...more };
-    } catch (error) {
-      end = job.signal.aborted ? 'abort' : 'error';
-      throw error;
-    } finally {
-      note('e', execution, end, now());
-    }
-  });
-}
-
-const sleep = async ({ payload, signal }) => {
-  await delay(payload.ms, undefined, { signal });
+/** Says that a planted job has begun. */
+const announce = ({ id, payload }) => {
+  if (payload?.planted) process.send?.({ begun: id });
+};
+const sleep = async (job) => {
+  announce(job);
+  await delay(job.payload.ms, undefined, { signal: job.signal });
 };
 
 const handlers = [
-  witnessed('noop', () => {}),
-  witnessed('child', () => {}),
-  witnessed('sleep', sleep),
-  witnessed('long', sleep),
-  witnessed('hold', sleep),
-  witnessed('flaky', ({ payload, attempt }) => {
-    if (attempt <= payload.times) throw new Error('planned');
+  ...['noop', 'child', 'tick', 'delayed', `probe.${name}`].map((type) => witnessed(type, () => {})),
+  ...['sleep', 'long', 'hold', 'cancelled', 'expiring', 'overtime'].map((type) => witnessed(type, sleep)),
+  witnessed('flaky', ({ payload, attempt }, execution) => {
+    if (attempt <= payload.times) throw new Error(`planned (execution ${execution})`);
   }),
-  witnessed('broken', () => {
-    throw new PermanentError('planned for ever');
+  witnessed('broken', (_, execution) => {
+    throw new PermanentError(`planned for good (execution ${execution})`);
   }),
-  // only the first is soon done: should it be taken for lost, its outcome comes while another one runs
-  witnessed('outrun', async ({ payload, attempt, signal }) => {
+  // by the clock that all processes of the machine share
+  witnessed('snoozing', ({ payload }) => (Number(now()) / 1000 < payload.untilMs ? { snooze: snooze('500ms') } : {})),
+  // only its first attempt is short: if that counts as lost, its outcome comes while the next one runs
+  witnessed('outrun', async (job) => {
+    announce(job);
+    const { payload, attempt, signal } = job;
     await delay(attempt === 1 ? payload.firstMs : payload.ms, undefined, { signal });
   }),
   witnessed('parent', ({ payload, enqueue }) => ({
-    children: Array.from({ length: payload.children }, () => enqueue('child').id),
+    children: Array.from({ length: payload.children }, () => enqueue('child', {}).id),
   })),
+  witnessed('broken-parent', ({ payload, enqueue }, execution) => {
+    note('c', execution, ...Array.from({ length: payload.children }, () => enqueue('child', {}).id));
+    throw new PermanentError(`planned for good (execution ${execution})`);
+  }),
+  isolated,
 ];
 const heedless = [
-  // goes on whatever it is told
-  witnessed('stubborn', async ({ payload }) => {
-    await delay(payload.ms);
+  // ignores its signal
+  witnessed('stubborn', async (job) => {
+    announce(job);
+    await delay(job.payload.ms);
   }),
-  // nothing else of this thread goes on meanwhile
+  // holds up everything else of this thread
   witnessed('block', ({ payload }) => {
     Atomics.wait(never, 0, 0, payload.ms);
   }),
 ];
 
 process.on('disconnect', () => process.exit(1));
+process.on('message', ({ kind }) => {
+  if (kind === 'clock') process.send?.({ clock: Date.now() });
+});
 process.channel?.unref();
 
 const log = (level) => (fields, message) =>
   process.stderr.write(`${JSON.stringify({ level, at: Date.now(), instance, message, ...fields })}\n`);
 const logger = { debug() {}, info: log('info'), warn: log('warn'), error: log('error') };
-const options = {
-  handlers: isHeedful ? handlers : [...handlers, ...heedless],
-  name,
-  url: urls,
-  slots: SLOTS,
-  drainTimeout: '3s',
-  selfDestruct: true,
-  dataDir,
-  logger,
-};
 
-await runWorker(createWorker(options));
+await runWorker(
+  createWorker({
+    handlers: isHeedful ? handlers : [...handlers, ...heedless],
+    ...{ name, url: urls, slots: SLOTS, drainTimeout: '3s', selfDestruct: true, dataDir, logger },
+  }),
+);

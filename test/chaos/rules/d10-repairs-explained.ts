@@ -1,0 +1,48 @@
+/**
+ * The reconciler repairs rows that cannot be. Nothing needs it without faults. Each repair follows soon after an event that can
+ * cause it, seen outside; a missing lane has no such cause.
+ */
+import { type Evidence, overlapsSpan, type Repair } from '../evidence/evidence.js';
+import type { Span } from '../system/units.js';
+import type { Rule } from './rule.js';
+
+/** A server compares its grants every beat, and looks for jobs of ended sessions every six. */
+const NOTICED_MS = 5000;
+
+export const repairsExplained: Rule = {
+  code: 'D10',
+  promise: 'each repair of the reconciler follows from a fault',
+  check(evidence, report) {
+    const counts = new Map<string, number>();
+    for (const repair of evidence.repairs) {
+      counts.set(repair.kind, (counts.get(repair.kind) ?? 0) + repair.count);
+      const causes = causesOf(evidence, repair);
+      const start = repair.seenAt - NOTICED_MS;
+      report.check(
+        causes.some((trouble) => overlapsSpan(trouble, start, repair.seenAt)),
+        () => `${repair.count} × ${repair.kind} repaired by ${repair.address} without a fault before it`,
+      );
+    }
+    report.note([...counts].map(([kind, count]) => `${kind}: ${count}`).join(', ') || 'nothing was repaired');
+  },
+};
+
+function causesOf(evidence: Evidence, { kind, address }: Repair): readonly Span[] {
+  const { units, databaseTroubles, instances, verdicts } = evidence;
+  switch (kind) {
+    // a claim whose answer this server did not get
+    case 'unknown_to_worker': {
+      const own = units.filter((unit) => unit.machine.backAddress === address);
+      return [...own.flatMap(({ troubles }) => troubles), ...databaseTroubles];
+    }
+    // a claim for a session that was just ending
+    case 'orphaned_job': {
+      const ends = instances
+        .filter(({ role }) => role === 'worker')
+        .map(({ exitedAt }) => exitedAt ?? Number.POSITIVE_INFINITY);
+      return [...ends, ...verdicts.map(({ seenAt }) => seenAt)].map((at) => ({ from: at, to: at }));
+    }
+    default:
+      return [];
+  }
+}

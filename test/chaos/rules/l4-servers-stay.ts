@@ -1,0 +1,33 @@
+/**
+ * No server ends by itself. One that finds no database at its start says so and ends, and its supervisor starts it again: a
+ * wrong address must not look like patience. That takes all of this: it never said that it was ready, it ended with the code
+ * for it, and the database or its way there was broken meanwhile.
+ */
+import { type Evidence, type Instance, overlapsSpan } from '../evidence/evidence.js';
+import type { Rule } from './rule.js';
+
+const ABOUT_THE_DATABASE = /database/;
+
+export const serversStay: Rule = {
+  code: 'L4',
+  promise: 'no server ends by itself',
+  check(evidence, report) {
+    const ready = new Set(evidence.serverLog.map((line) => /"pid":(\d+).*"server is ready"/.exec(line)?.[1]));
+    let withoutDatabase = 0;
+    for (const instance of evidence.instances.filter(({ role }) => role === 'server')) {
+      const isExcused = instance.byItself && !ready.has(String(instance.pid)) && hadNoDatabase(evidence, instance);
+      if (isExcused) withoutDatabase += 1;
+      report.check(!instance.byItself || isExcused, () => `${instance.key} ended with ${instance.ending}`);
+    }
+    if (withoutDatabase > 0) report.note(`${withoutDatabase} ended at their start, without a database`);
+  },
+};
+
+function hadNoDatabase({ databaseTroubles, units }: Evidence, instance: Instance): boolean {
+  const { unit, ending, startedAt, exitedAt = Number.POSITIVE_INFINITY } = instance;
+  const ways = [...databaseTroubles, ...(units.find(({ name }) => name === unit)?.troubles ?? [])];
+  return (
+    ending === 'code 1' &&
+    ways.some((trouble) => ABOUT_THE_DATABASE.test(trouble.what) && overlapsSpan(trouble, startedAt, exitedAt))
+  );
+}

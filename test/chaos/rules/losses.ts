@@ -1,0 +1,17 @@
+/** Whether a grant was lost with its worker, by what was seen outside. */
+import { type Evidence, type Grant, processKey, runsOf } from '../evidence/evidence.js';
+
+/** Attempts of one job that may be lost with their worker; a job that kills its workers fails after that many. */
+export const LOST_LIMIT = 3;
+
+/** Its process ended other than in good order, its worker was declared dead (S10 judges that), or its handler was stopped for it. */
+export function isLost(evidence: Evidence, grant: Grant, dead: ReadonlySet<string>): boolean {
+  const instance = evidence.instanceByProcess.get(processKey(grant));
+  if (instance?.exitedAt !== undefined && instance.ending !== 'code 0') return true;
+  if (dead.has(grant.sessionId)) return true;
+  return runsOf(evidence, grant.id).some(({ fence, end }) => fence === grant.fence && end === 'abort:lost');
+}
+
+export function deadSessions({ verdicts }: Evidence): Set<string> {
+  return new Set(verdicts.map(({ sessionId }) => sessionId));
+}

@@ -1,0 +1,13 @@
+/** An acknowledged add is durable: a rule about the ledger of the load, which lies on a disk of its own. */
+import type { Rule } from './rule.js';
+
+export const acknowledgedExists: Rule = {
+  code: 'S1',
+  promise: 'an acknowledged job exists',
+  check({ ledger, jobById }, report) {
+    for (const { id, mark, type, via } of ledger.jobs.values()) {
+      if (mark !== 'acknowledged') continue;
+      report.check(jobById.has(id), () => `${id} (${type}, by ${via}) was acknowledged and does not exist`);
+    }
+  },
+};

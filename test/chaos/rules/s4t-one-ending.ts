@@ -1,0 +1,13 @@
+/** A job ends once, and once more for each time that a person gave it another attempt. */
+import type { Rule } from './rule.js';
+
+export const jobEndsOnce: Rule = {
+  code: 'S4t',
+  promise: 'a job ends once',
+  check({ endings, ledger }, report) {
+    for (const [id, states] of endings) {
+      const retries = ledger.actionsOn(id).filter(({ kind }) => kind === 'retry').length;
+      report.check(states.length <= 1 + retries, () => `${id} ended ${states.length} times: ${states.join(', ')}`);
+    }
+  },
+};

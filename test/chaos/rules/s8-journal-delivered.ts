@@ -1,0 +1,84 @@
+/**
+ * What a worker's journal said when its process died is delivered by the next process of its folder. The journals are copies
+ * that the supervisor made at each death.
+ *
+ * - A process that was killed leaves a journal, and an outcome is in it soon after its handler ended (`JOURNAL_LAG_MS`).
+ * - An outcome in it that is of the job's last grant has ended the job. A job that was granted again since is right only if its
+ *   lease ran out first: not if the next process took over in time.
+ */
+import { type Evidence, grantsOf, type Instance } from '../evidence/evidence.js';
+import { grantKey, type Journal } from '../evidence/journals.js';
+import type { Execution } from '../evidence/witness.js';
+import { isBrokenForever, ranMs } from '../system/units.js';
+import type { Report, Rule } from './rule.js';
+
+/**
+ * From the end of a handler to its outcome on disk, in time that its event loop could run. Usually some milliseconds; the rest
+ * is for a disk that PostgreSQL and six workers share.
+ */
+export const JOURNAL_LAG_MS = 1000;
+
+export const journalIsDelivered: Rule = {
+  code: 'S8',
+  promise: 'an outcome in the journal of a dead process is delivered',
+  check(evidence, report) {
+    const runsOfInstance = new Map<Instance, Execution[]>();
+    for (const run of [...evidence.executions.values()].flat()) {
+      const list = runsOfInstance.get(run.instance);
+      if (list) list.push(run);
+      else runsOfInstance.set(run.instance, [run]);
+    }
+    let undelivered = 0;
+    for (const [instance, runs] of runsOfInstance) {
+      if (instance.exitedAt === undefined || instance.ending === 'code 0') continue;
+      const journal = evidence.journals.get(instance.key);
+      report.check(journal !== undefined, () => `${instance.key} ended with ${instance.ending} and left no journal`);
+      if (!journal) continue;
+      for (const run of runs) checkWritten(run, runs, journal, report);
+      if (!isBrokenForever(evidence.units, instance))
+        undelivered += checkDelivered(evidence, instance, journal, report);
+    }
+    report.note(`${undelivered} outcomes were in the journals of dead processes`);
+  },
+};
+
+function checkWritten(run: Execution, runs: readonly Execution[], journal: Journal, report: Report): void {
+  const entry = journal.get(grantKey(run.id, run.fence));
+  // an entry that is gone was acknowledged, before the journal began a new file
+  if (run.end === undefined || entry === undefined) return;
+  const afterMs = ranMs(run.to, run.instance) - blockedMs(run.to, runs);
+  const isWritten = entry.outcome !== undefined || entry.isAcknowledged || run.end === 'abort:lost';
+  report.check(isWritten || afterMs <= JOURNAL_LAG_MS, () => {
+    return `${run.name} of ${run.id} ended ${afterMs.toFixed(0)} ms before its process died, and is not in its journal`;
+  });
+}
+
+/** Handlers that block the event loop also hold up the journal. */
+export function blockedMs(from: number, runs: readonly Execution[]): number {
+  return runs
+    .filter(({ type, to }) => type === 'block' && to > from)
+    .reduce((sum, run) => sum + run.to - Math.max(run.from, from), 0);
+}
+
+/** Gives how many outcomes the journal had. */
+function checkDelivered(evidence: Evidence, { key }: Instance, journal: Journal, report: Report): number {
+  const takenOver = new Set(evidence.verdicts.filter(({ isTakeover }) => isTakeover).map(({ sessionId }) => sessionId));
+  let undelivered = 0;
+  for (const [grant, { outcome, isAcknowledged }] of journal) {
+    if (isAcknowledged || (outcome !== 'succeeded' && outcome !== 'failed')) continue;
+    undelivered += 1;
+    const [id = '', fence] = grant.split(' ');
+    const grants = grantsOf(evidence, id);
+    const last = grants.at(-1);
+    const job = evidence.jobById.get(id);
+    const isLast = last?.fence === Number(fence);
+    const session = grants.find((each) => each.fence === Number(fence))?.sessionId ?? '';
+    const isRight = isLast
+      ? job?.state === outcome || job?.state === 'cancelled'
+      : outcome !== 'succeeded' || !takenOver.has(session);
+    report.check(isRight, () => {
+      return `the journal of ${key} has ${id} fence ${fence} as ${outcome}; it is ${job?.state} with fence ${last?.fence}`;
+    });
+  }
+  return undelivered;
+}

@@ -1,0 +1,32 @@
+/** An attempt with a timeout is told to stop in time, and only then. The handlers of the load heed their signal. */
+import { runsOf } from '../evidence/evidence.js';
+import { describeRuns, type Execution } from '../evidence/witness.js';
+import type { Rule } from './rule.js';
+
+/** Timers of a busy process are late; those of one that stands still are later. */
+const LATE_MS = 2000;
+const EARLY_MS = 20;
+
+export const timeoutIsKept: Rule = {
+  code: 'T3',
+  promise: 'an attempt is stopped at its timeout, and not before',
+  check(evidence, report) {
+    for (const { id, timeoutMs } of evidence.ledger.jobs.values()) {
+      if (timeoutMs === undefined) continue;
+      const runs = runsOf(evidence, id);
+      const isRight = runs.every((run) => {
+        const ms = run.to - run.from - pausedMs(run);
+        if (run.end === 'abort:timeout') return ms >= timeoutMs - EARLY_MS && ms <= timeoutMs + LATE_MS;
+        return run.end === undefined || ms <= timeoutMs + LATE_MS;
+      });
+      report.check(isRight, () => `${id} has a timeout of ${timeoutMs} ms: ${describeRuns(runs)}`);
+    }
+  },
+};
+
+function pausedMs({ from, to, instance }: Execution): number {
+  return instance.pauses.reduce(
+    (sum, pause) => sum + Math.max(0, Math.min(pause.to, to) - Math.max(pause.from, from)),
+    0,
+  );
+}
