@@ -283,6 +283,7 @@ async function startLoad({ options, folder }: Run, where: Pick<LoadSettings, 'ur
     return count as LoadCount;
   };
   const ask = (what: string): Promise<LoadCount> => {
+    if (!child.connected) throw new Error('the load has ended by itself; its messages are above');
     const answered = answer();
     child.send(what);
     return answered;

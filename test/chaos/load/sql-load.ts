@@ -23,8 +23,9 @@ export function createSqlLoad(
   const pool = new pg.Pool({
     ...{ connectionString: databaseUrl, max: 1, connectionTimeoutMillis: 3000, query_timeout: STATEMENT_TIMEOUT_MS },
   });
-  // connections end with every restart of the database
+  // connections end with every restart of the database, idle ones and those in use; the next statement then fails
   pool.on('error', () => {});
+  pool.on('connect', (client) => client.on('error', () => {}));
   const mix = mixAt(NOMINAL_RATE);
   let isStopped = false;
 
