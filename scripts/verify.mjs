@@ -8,7 +8,6 @@ import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { installForTests } from './debian-tools.mjs';
 import { build, fail, npm, root, setup } from './setup.mjs';
 
 const PACKAGES = ['packages/protocol', 'packages/sdk', 'packages/server'];
@@ -20,10 +19,7 @@ const started = performance.now();
 await step('lint', () => run('@biomejs/biome/bin/biome', ['check', '.']));
 await step('types', () => run('typescript/bin/tsc', ['-p', 'tsconfig.check.json']));
 await step('build', build);
-await step('tests', () => {
-  installForTests();
-  run('vitest/vitest.mjs', ['run']);
-});
+await step('tests', () => runScript(join(root, 'scripts/test.mjs'), []));
 await step('packed', tryPackedPackages);
 console.log(`\nEverything holds (${seconds(started)}).`);
 
@@ -40,10 +36,11 @@ async function step(name, work) {
 }
 
 function run(program, args) {
-  const { status } = spawnSync(process.execPath, [join(root, 'node_modules', program), ...args], {
-    cwd: root,
-    stdio: 'inherit',
-  });
+  runScript(join(root, 'node_modules', program), args);
+}
+
+function runScript(path, args) {
+  const { status } = spawnSync(process.execPath, [path, ...args], { cwd: root, stdio: 'inherit' });
   if (status !== 0) throw new Error('its messages are above');
 }
 
