@@ -30,15 +30,15 @@ function checkNode() {
 export function install() {
   if (isInstalled()) return;
   console.log('Installing the packages of package-lock.json …');
-  // Not `npm ci`: it refuses a lock file that lacks the packages of other platforms, which is what npm writes
-  // when a registry does not have them. This takes the locked versions just as well and leaves the file alone.
-  const { status } = npm(['install', '--no-save', '--loglevel=error'], { stdio: ['ignore', 'ignore', 'inherit'] });
-  if (status !== 0) fail('npm install failed; its messages are above');
+  // `npm ci` takes exactly the locked versions and never writes the lock file. The compiler is a development
+  // dependency, so it must also come where NODE_ENV is production.
+  const { status } = npm(['ci', '--include=dev', '--loglevel=error'], { stdio: ['ignore', 'ignore', 'inherit'] });
+  if (status !== 0) fail('npm ci failed; its messages are above');
 }
 
 /**
- * Whether node_modules holds what the lock file says, by the list that npm leaves there. A marker of our
- * own would not know of an `npm install` by hand and would have everything installed anew after it.
+ * Whether node_modules holds what the lock file says, by the list that npm leaves there: it is also right after
+ * an `npm ci` or `npm install` by hand. Optional packages may be missing, most are for other platforms.
  */
 function isInstalled() {
   const wanted = readJson(join(root, 'package-lock.json'))?.packages ?? {};
