@@ -15,6 +15,8 @@ import { isAlive } from './network.js';
 
 const DEFAULT_PORT = 5432;
 const START_MS = 60_000;
+/** A shutdown that takes longer ends as a crash: libfaketime can leave the postmaster waiting for a lock of a killed child. */
+const STOP_MS = 30_000;
 const STOP_SIGNALS = { fast: 'SIGINT', immediate: 'SIGQUIT' } as const;
 
 export type ChaosDatabase = {
@@ -131,7 +133,9 @@ export async function createDatabase({ folder, address, subnet, clock, ...where 
       if (!child || child.exitCode !== null || child.signalCode !== null) return;
       const ended = once(child, 'exit');
       child.kill(STOP_SIGNALS[how]);
+      const limit = setTimeout(() => void signalAll('SIGKILL'), STOP_MS);
       await ended;
+      clearTimeout(limit);
     },
     freeze: () => signalAll('SIGSTOP'),
     thaw: () => signalAll('SIGCONT'),

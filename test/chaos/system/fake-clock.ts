@@ -40,6 +40,8 @@ export function createFakeClock(file: string): FakeClock | undefined {
       FAKETIME_DONT_FAKE_MONOTONIC: '1',
       DONT_FAKE_MONOTONIC: '1',
       FAKETIME_NO_CACHE: '0',
+      // a process that is killed within a faked stat() keeps a lock that all processes of the same start share
+      NO_FAKE_STAT: '1',
     },
     jump,
   };
