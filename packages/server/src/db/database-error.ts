@@ -1,8 +1,8 @@
 /**
- * What a failed statement means for the one who sent it.
- * - `refused`: the server answered with an error; nothing was changed.
- * - `unavailable`: it was never sent, or surely not carried out; nothing was changed.
- * - `unknown`: no answer came. It may have been committed; repeat it idempotently or read back.
+ * What a failed statement or transaction means for its caller.
+ * - `refused`: PostgreSQL answered with an error; nothing was changed.
+ * - `unavailable`: it was never sent, or certainly not committed; nothing was changed.
+ * - `unknown`: there was no answer. It may be committed; repeat it idempotently or read back.
  */
 export const DATABASE_ERROR_KINDS = ['refused', 'unavailable', 'unknown'] as const;
 export type DatabaseErrorKind = (typeof DATABASE_ERROR_KINDS)[number];
@@ -20,12 +20,12 @@ export class DatabaseError extends Error {
   }
 }
 
-/** Five characters, one of them a digit: `EPIPE` is none. */
+/** Five characters, one of them a digit: `EPIPE` is not a SQLSTATE. */
 const SQL_STATE = /^(?=.*\d)[0-9A-Z]{5}$/;
 
-/** Deadlock and serialization failure: PostgreSQL chose us to give way, the same statement may be sent again. */
-const TRY_AGAIN_STATES = new Set(['40001', '40P01']);
-/** The server is starting, stopping, full or read-only: it will pass, or another server will answer. */
+/** Serialization failure and deadlock: PostgreSQL rolled this transaction back in favour of another one. */
+const SERIALIZATION_FAILURES = new Set(['40001', '40P01']);
+/** PostgreSQL is starting, stopping, full or read-only: this passes, or another host answers. */
 const UNAVAILABLE_CLASSES = ['08', '53', '57P', '25006'];
 
 export function toDatabaseError(error: Error, sent: 'sent' | 'not sent'): DatabaseError {
@@ -44,8 +44,12 @@ function kindOf(sqlState: string | undefined, sent: 'sent' | 'not sent'): Databa
   return 'refused';
 }
 
-/** Whether sending the same statement again, a little later, can be expected to help. */
+/** Whether the same statement can succeed a little later. */
 export function isPassing(error: unknown): boolean {
-  if (!(error instanceof DatabaseError)) return false;
-  return error.kind !== 'refused' || (error.sqlState !== undefined && TRY_AGAIN_STATES.has(error.sqlState));
+  return (error instanceof DatabaseError && error.kind !== 'refused') || isSerializationFailure(error);
+}
+
+/** Whether the transaction was rolled back in favour of another one; it can be run again at once. */
+export function isSerializationFailure(error: unknown): boolean {
+  return error instanceof DatabaseError && error.sqlState !== undefined && SERIALIZATION_FAILURES.has(error.sqlState);
 }

@@ -4,7 +4,7 @@ import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createHandlers } from '../../src/api/handlers.js';
 import { createHttpServer, type HttpServer } from '../../src/api/http-server.js';
-import type { Database, Runner } from '../../src/db/database.js';
+import type { Database, Runner, TransactionRunner } from '../../src/db/database.js';
 import { DatabaseError } from '../../src/db/database-error.js';
 import type { Engine } from '../../src/engine.js';
 
@@ -19,10 +19,11 @@ beforeEach(async () => {
   enqueue = async () => new Set();
   run = async () => [];
   logged = [];
-  const runner: Runner = {
+  const runner: TransactionRunner = {
     run: (statement, values) => run(statement, values),
     runTexts: async () => [],
     copyIn: async () => {},
+    transaction: (work) => work(runner),
   };
   const db: Database = { control: runner, bulk: runner, reads: runner, url: () => '', close: async () => {} };
   const engine: Engine = {
