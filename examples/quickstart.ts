@@ -1,24 +1,20 @@
 /** Define a job, run a worker for it, add one, and wait for its result. */
 import { createClient, defineJob } from '@drover/sdk';
-import { createWorker, handle } from '@drover/sdk/worker';
+import { createWorker } from '@drover/sdk/worker';
 import { z } from 'zod';
 
 const greet = defineJob({
   type: 'quickstart.greet',
   payload: z.object({ name: z.string() }),
-  result: z.object({ greeting: z.string() }),
+  run: async ({ payload }) => ({ greeting: `Hello, ${payload.name}` }),
 });
 
-const worker = createWorker({
-  selfDestruct: true,
-  handlers: [handle(greet, async ({ payload }) => ({ greeting: `Hello, ${payload.name}` }))],
-});
+const drover = createClient();
+const worker = createWorker({ jobs: [greet] });
 await worker.start();
 
-const client = createClient();
-const job = await client.enqueue(greet, { name: 'world' });
-const { greeting } = await client.result(job, { timeout: '30s' });
-console.log(greeting);
+const job = await drover.enqueue(greet, { name: 'world' });
+console.log((await job.result({ timeout: '30s' })).greeting);
 
-await client.close();
+await drover.close();
 await worker.stop();

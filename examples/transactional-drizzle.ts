@@ -1,13 +1,16 @@
 /** With `drizzle-orm` over `pg`: an order and its job are committed together, or neither exists. */
 import { createClient, defineJob } from '@drover/sdk';
 import { enqueueWith, type Query } from '@drover/sdk/postgres';
-import { createWorker, handle } from '@drover/sdk/worker';
+import { createWorker } from '@drover/sdk/worker';
 import { type SQL, sql, TransactionRollbackError } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/node-postgres';
 import { pgTable, text } from 'drizzle-orm/pg-core';
 import pg from 'pg';
 
-const confirm = defineJob<{ order: string }, string>({ type: 'transactional-drizzle.confirm' });
+const confirm = defineJob<{ order: string }, string>({
+  type: 'transactional-drizzle.confirm',
+  run: async ({ payload }) => `confirmed ${payload.order}`,
+});
 
 const orders = pgTable('example_drizzle_orders', { id: text().primaryKey() });
 const pool = new pg.Pool({ connectionString: process.env.DROVER_DATABASE_URL });
@@ -36,21 +39,21 @@ async function placeOrder(order: string, outcome: 'commit' | 'rollback'): Promis
   return id;
 }
 
-const worker = createWorker({
-  selfDestruct: true,
-  handlers: [handle(confirm, async ({ payload }) => `confirmed ${payload.order}`)],
-});
+const drover = createClient();
+const worker = createWorker({ jobs: [confirm] });
 await worker.start();
-const client = createClient();
 
 const kept = await placeOrder('order-1', 'commit');
-console.log(await client.result(kept, { timeout: '30s' }));
+console.log(await drover.job(confirm, kept).result({ timeout: '30s' }));
 
 const undone = await placeOrder('order-2', 'rollback');
-const reason = await client.get(undone).catch((error: { code: string }) => error.code);
+const reason = await drover
+  .job(undone)
+  .get()
+  .catch((error: { code: string }) => error.code);
 console.log(`rolled back: ${reason}`);
 
-await client.close();
+await drover.close();
 await worker.stop();
 await db.execute(sql`drop table ${orders}`);
 await pool.end();

@@ -1,10 +1,13 @@
 /** With `postgres` (postgres.js): an order and its job are committed together, or neither exists. */
 import { createClient, defineJob } from '@drover/sdk';
 import { enqueueWith } from '@drover/sdk/postgres';
-import { createWorker, handle } from '@drover/sdk/worker';
+import { createWorker } from '@drover/sdk/worker';
 import postgres from 'postgres';
 
-const confirm = defineJob<{ order: string }, string>({ type: 'transactional-postgres-js.confirm' });
+const confirm = defineJob<{ order: string }, string>({
+  type: 'transactional-postgres-js.confirm',
+  run: async ({ payload }) => `confirmed ${payload.order}`,
+});
 
 const sql = postgres(process.env.DROVER_DATABASE_URL ?? '', { onnotice: () => {} });
 await sql`create table if not exists example_postgres_js_orders (id text primary key)`;
@@ -26,21 +29,21 @@ async function placeOrder(order: string, outcome: 'commit' | 'rollback'): Promis
   return id;
 }
 
-const worker = createWorker({
-  selfDestruct: true,
-  handlers: [handle(confirm, async ({ payload }) => `confirmed ${payload.order}`)],
-});
+const drover = createClient();
+const worker = createWorker({ jobs: [confirm] });
 await worker.start();
-const client = createClient();
 
 const kept = await placeOrder('order-1', 'commit');
-console.log(await client.result(kept, { timeout: '30s' }));
+console.log(await drover.job(confirm, kept).result({ timeout: '30s' }));
 
 const undone = await placeOrder('order-2', 'rollback');
-const reason = await client.get(undone).catch((error: { code: string }) => error.code);
+const reason = await drover
+  .job(undone)
+  .get()
+  .catch((error: { code: string }) => error.code);
 console.log(`rolled back: ${reason}`);
 
-await client.close();
+await drover.close();
 await worker.stop();
 await sql`drop table example_postgres_js_orders`;
 await sql.end();

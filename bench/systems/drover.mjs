@@ -5,8 +5,8 @@
  */
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
-import { createClient, defineJob } from '@drover/sdk';
-import { createWorker, handle as handles } from '@drover/sdk/worker';
+import { createClient, defineJob, handle as withHandler } from '@drover/sdk';
+import { createWorker } from '@drover/sdk/worker';
 import { sleep } from '../lib/clock.mjs';
 import { freePort } from '../lib/free-port.mjs';
 import { ownProcess } from '../lib/owned-processes.mjs';
@@ -68,7 +68,7 @@ export const adapter = {
     const worker = createWorker({
       url: droverUrl,
       slots: SLOTS,
-      handlers: [handles(noop, async ({ payload }) => handle(payload))],
+      jobs: [withHandler(noop, async ({ payload }) => handle(payload))],
     });
     await worker.start();
     return { stop: () => worker.stop() };

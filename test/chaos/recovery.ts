@@ -56,7 +56,7 @@ async function completesJob(
   try {
     await client.enqueue(job.type, job.payload, optionsOf(job, Date.now()));
     createLedgerWriter(ledgerPath).added([job], 'acknowledged', 'plant', sentAt);
-    await client.result(job.id, { timeout: WITHIN });
+    await client.job(job.id).result({ timeout: WITHIN });
     return true;
   } catch {
     // whatever the reason, this is the finding

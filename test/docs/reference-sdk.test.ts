@@ -1,7 +1,7 @@
 /** The page of the SDK against its entry points, the dependencies page against the manifests. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createClient } from '@drover/sdk';
+import { createClient, defineJob } from '@drover/sdk';
 import * as postgres from '@drover/sdk/postgres';
 import * as worker from '@drover/sdk/worker';
 import { describe, expect, it } from 'vitest';
@@ -30,6 +30,20 @@ describe('docs/reference/sdk.md', () => {
     expect(sorted(named(section(page, '### The client')))).toEqual(sorted(methods));
   });
 
+  it('lists every member of a job handle and no other', async () => {
+    const client = createClient();
+    const handle = client.job('id');
+    const methods = Object.getOwnPropertyNames(Object.getPrototypeOf(handle)).filter((name) => name !== 'constructor');
+    await client.close();
+    expect(sorted(named(section(page, '### A job handle')))).toEqual(sorted([...methods, ...Object.keys(handle)]));
+  });
+
+  it('lists every option of defineJob and no other', () => {
+    const listed = named(section(page, '### The options of a job'));
+    const known = /expected one of (.*)$/.exec(messageOf(() => defineJob({ type: 'a', '?': 1 } as never)))?.[1];
+    expect(sorted(listed)).toEqual(sorted(known?.split(', ') ?? []));
+  });
+
   it('lists every method of client.schedules and no other', async () => {
     const client = createClient();
     const methods = Object.getOwnPropertyNames(Object.getPrototypeOf(client.schedules)).filter(
@@ -42,20 +56,18 @@ describe('docs/reference/sdk.md', () => {
   it('lists every option of a worker and no other', () => {
     const listed = named(section(page, '### Worker options'));
     // the entry point refuses what it does not know and names what it does
-    expect(() => worker.createWorker({ handlers: [], '?': 1 } as never)).toThrow(
-      `expected one of ${listed.join(', ')}`,
-    );
+    expect(() => worker.createWorker({ jobs: [], '?': 1 } as never)).toThrow(`expected one of ${listed.join(', ')}`);
   });
 
   it('lists every member of a handler’s context and no other', () => {
-    const source = readPage('packages/sdk/src/worker/job-context.ts');
-    const members = Array.from(source.matchAll(/^ {2}(?:readonly|get) (\w+)[:(]/gm), ([, name]) => name as string);
-    const inClass = members.slice(members.indexOf('payload'));
-    expect(sorted(named(section(page, '### The context of a handler')))).toEqual(sorted(inClass));
+    const source = readPage('packages/sdk/src/job-definition.ts');
+    const type = /^export type JobContext<.*?^};/ms.exec(source)?.[0] ?? '';
+    const members = Array.from(type.matchAll(/^ {2}readonly (\w+):/gm), ([, name]) => name as string);
+    expect(sorted(named(section(page, '### The context of a handler')))).toEqual(sorted(members));
   });
 
   it('names what can be imported', () => {
-    expect(sorted(Object.keys(postgres))).toEqual(['createEnqueuer', 'enqueueManyWith', 'enqueueWith']);
+    expect(sorted(Object.keys(postgres))).toEqual(['enqueueManyWith', 'enqueueWith']);
   });
 });
 
@@ -89,4 +101,13 @@ function exportedNames(source: string): Set<string> {
     ([, name]) => name as string,
   );
   return new Set([...listed, ...declared].filter((name) => name !== ''));
+}
+
+function messageOf(call: () => unknown): string {
+  try {
+    call();
+    return '';
+  } catch (error) {
+    return String(error);
+  }
 }

@@ -50,10 +50,10 @@ describe('D1: a job goes to the suitable worker with the most free capacity', ()
     expect(await share('balance', 'balance', 6)).toEqual({ large: 6 });
     expect(await share('balance', 'balance', 4)).toEqual({ large: 2, little: 2 });
     const late = await client.enqueue(hold, { gate: 'balance' }, { queue: 'balance' });
-    expect((await client.get(late)).state).toBe('ready');
+    expect((await late.get()).state).toBe('ready');
     expect(stage.witness.events({ id: late.id })).toEqual([]);
     for (const worker of [large, little]) worker.open('balance');
-    await client.result(late, { timeout: '20s' });
+    await late.result({ timeout: '20s' });
     await until('all are done', async () => (await unfinished('balance')) === 0);
   });
 
@@ -91,7 +91,7 @@ describe('D1: a job goes to the suitable worker with the most free capacity', ()
     ]).flat();
     const unwanted = await client.enqueue('fail', { times: 0 }, { queue: 'offers' });
     const handles = await client.enqueueMany(jobs);
-    await Promise.all(handles.map((handle) => client.result(handle, { timeout: '20s' })));
+    await Promise.all(handles.map((handle) => handle.result({ timeout: '20s' })));
     for (const { worker, type, queue } of [
       { worker: 'adds', type: 'sum', queue: 'offers' },
       { worker: 'works', type: 'work', queue: 'offers' },
@@ -101,8 +101,8 @@ describe('D1: a job goes to the suitable worker with the most free capacity', ()
       expect(all).toHaveLength(20);
       expect(all.every((event) => event.type === type && event.queue === queue)).toBe(true);
     }
-    expect((await client.get(unwanted)).state).toBe('ready');
-    await client.cancel(unwanted);
+    expect((await unwanted.get()).state).toBe('ready');
+    await unwanted.cancel();
   });
 });
 

@@ -40,13 +40,13 @@ describe('a handler that throws', () => {
       { times: 2 },
       { maxAttempts: 3, backoff: structuredClone(backoff) as never },
     );
-    expect(await client().result(handle, { timeout: '20s' })).toEqual({ attempt: 3 });
+    expect(await handle.result({ timeout: '20s' })).toEqual({ attempt: 3 });
     const measured = pauses(stage.witness.events({ id: handle.id }));
     expect(measured).toHaveLength(2);
     measured.forEach((pause, index) => {
       expect(pause).toBeGreaterThanOrEqual((expected[index] ?? 0) - 2);
     });
-    const { attempts } = await client().get(handle);
+    const { attempts } = await handle.get();
     expect(attempts.map(({ outcome }) => outcome)).toEqual(['failed', 'failed', 'succeeded']);
     expect(attempts[0]?.error).toMatchObject({ name: 'Error', message: 'no luck with attempt 1' });
     expect(attempts[0]?.error?.stack).toContain('worker.mjs');
@@ -58,7 +58,7 @@ describe('a handler that throws', () => {
       { times: 9 },
       { maxAttempts: 2, backoff: { kind: 'fixed', delay: 1 } },
     );
-    const result = client().result(handle, { timeout: '20s' });
+    const result = handle.result({ timeout: '20s' });
     await expect(result).rejects.toThrow(JobFailedError);
     await expect(result).rejects.toMatchObject({ error: { message: 'no luck with attempt 2' } });
     expect(starts(handle.id).map(({ attempt }) => attempt)).toEqual([1, 2]);
@@ -66,7 +66,7 @@ describe('a handler that throws', () => {
 
   test('PermanentError fails its job at once', async () => {
     const handle = await client().enqueue('permanent', null, { maxAttempts: 5 });
-    await expect(client().result(handle, { timeout: '20s' })).rejects.toMatchObject({
+    await expect(handle.result({ timeout: '20s' })).rejects.toMatchObject({
       error: { name: 'PermanentError', message: 'never again', code: 'permanent' },
     });
     expect(starts(handle.id)).toHaveLength(1);
@@ -75,7 +75,7 @@ describe('a handler that throws', () => {
   test('RetryAfter is run again after that time, whatever the back-off says', async () => {
     const options = { maxAttempts: 2, backoff: { kind: 'fixed', delay: '1h' } } as const;
     const handle = await client().enqueue('retry-after', { delay: 200 }, options);
-    expect(await client().result(handle, { timeout: '20s' })).toEqual({ attempt: 2 });
+    expect(await handle.result({ timeout: '20s' })).toEqual({ attempt: 2 });
     const [pause] = pauses(stage.witness.events({ id: handle.id }));
     expect(pause).toBeGreaterThanOrEqual(198);
   });
@@ -83,7 +83,7 @@ describe('a handler that throws', () => {
 
 test('a handler that snoozes is run later and no attempt is used up', async () => {
   const handle = await client().enqueue('snooze', { delay: 200 }, { maxAttempts: 1, queue: 'one' });
-  expect(await client().result(handle, { timeout: '20s' })).toEqual({ attempt: 1 });
+  expect(await handle.result({ timeout: '20s' })).toEqual({ attempt: 1 });
   expect(starts(handle.id).map(({ attempt }) => attempt)).toEqual([1, 1]);
   const [pause] = pauses(stage.witness.events({ id: handle.id }));
   expect(pause).toBeGreaterThanOrEqual(198);
@@ -92,7 +92,7 @@ test('a handler that snoozes is run later and no attempt is used up', async () =
 test('J9: an attempt that takes longer than its timeout is told to stop, failed and tried again', async () => {
   const options = { timeout: 200, maxAttempts: 2, backoff: { kind: 'fixed', delay: 1 } } as const;
   const handle = await client().enqueue('hold', { gate: 'never' }, options);
-  await expect(client().result(handle, { timeout: '20s' })).rejects.toMatchObject({ error: { code: 'timeout' } });
+  await expect(handle.result({ timeout: '20s' })).rejects.toMatchObject({ error: { code: 'timeout' } });
   const events = stage.witness.events({ id: handle.id });
   expect(events.map(({ event, attempt }) => `${event} ${attempt}`)).toEqual([
     'start 1',
@@ -107,17 +107,17 @@ test('J9: an attempt that takes longer than its timeout is told to stop, failed 
     expect(aborted?.reason).toBe('TimeoutError');
     expect((aborted?.at ?? 0) - (start?.at ?? 0)).toBeGreaterThanOrEqual(198);
   }
-  const { attempts } = await client().get(handle);
+  const { attempts } = await handle.get();
   expect(attempts.map(({ error }) => error?.code)).toEqual(['timeout', 'timeout']);
 });
 
 test('a payload that does not fit fails clearly, before the handler, and is not tried again', async () => {
   const handle = await client().enqueue('checked', { count: 'many' }, { maxAttempts: 5 });
-  const result = client().result(handle, { timeout: '20s' });
+  const result = handle.result({ timeout: '20s' });
   await expect(result).rejects.toMatchObject({ error: { code: 'invalid_payload' } });
   await expect(result).rejects.toThrow(/payload\.count.*expected number/);
   expect(starts(handle.id)).toEqual([]);
-  expect((await client().get(handle)).attempt).toBe(1);
+  expect((await handle.get()).attempt).toBe(1);
 });
 
 describe('H5: jobs made by a handler', () => {
@@ -137,7 +137,7 @@ describe('H5: jobs made by a handler', () => {
     await until('the parent has started', () => starts(handle.id)[0]);
     expect(await childrenOf(handle.id)).toEqual([]);
     worker.open('family');
-    expect(await client().result(handle, { timeout: '20s' })).toBe(3);
+    expect(await handle.result({ timeout: '20s' })).toBe(3);
     expect(await childrenOf(handle.id)).toHaveLength(3);
     const done = await until('the children have run', async () => {
       const children = await childrenOf(handle.id);
@@ -149,7 +149,7 @@ describe('H5: jobs made by a handler', () => {
   test('of an attempt that fails never come to be', async () => {
     const options = { backoff: { kind: 'fixed', delay: 1 } } as const;
     const handle = await client().enqueue('parent', { children: [1, 2], failures: 1 }, options);
-    expect(await client().result(handle, { timeout: '20s' })).toBe(2);
+    expect(await handle.result({ timeout: '20s' })).toBe(2);
     // b is the attempt that made the child
     expect((await childrenOf(handle.id)).map(({ payload }) => payload.b)).toEqual([2, 2]);
   });
@@ -160,9 +160,9 @@ describe('H5: jobs made by a handler', () => {
     expect(await doomed.exited).toBe('SIGKILL');
     expect(await childrenOf(handle.id)).toEqual([]);
     await stage.startWorker({ name: 'heir', url: server.url, slots: 1, queues: ['doom'] });
-    expect(await client().result(handle, { timeout: '20s' })).toBe(2);
+    expect(await handle.result({ timeout: '20s' })).toBe(2);
     expect((await childrenOf(handle.id)).map(({ payload }) => payload.b)).toEqual([2, 2]);
-    const { attempts } = await client().get(handle);
+    const { attempts } = await handle.get();
     expect(attempts).toMatchObject([
       { attempt: 1, outcome: 'lost', worker: 'doomed', error: { code: 'lost' } },
       { attempt: 2, outcome: 'succeeded', worker: 'heir' },

@@ -54,7 +54,7 @@ test.each([
       const eraBefore = await era();
       paused.kill('SIGSTOP');
       const repeated = await add();
-      await Promise.all(repeated.map((job) => client.result(job, { timeout: '10s' })));
+      await Promise.all(repeated.map((job) => job.result({ timeout: '10s' })));
       expect(await era()).not.toBe(eraBefore);
       paused.kill('SIGCONT');
 

@@ -131,10 +131,10 @@ test('D3: the jobs of a worker that is killed are run by another after its lease
   await victim.destroy();
   const heir = await stage.startWorker({ name: 'heir', url: urls(), slots: 10, queues: ['lost'] });
   heir.open('heir');
-  await Promise.all(handles.map((handle) => client.result(handle, { timeout: '30s' })));
+  await Promise.all(handles.map((handle) => handle.result({ timeout: '30s' })));
   expect(stage.witness.events({ queue: 'lost', event: 'start', worker: 'heir' })).toHaveLength(6);
   for (const handle of handles) {
-    const { attempts } = await client.get(handle);
+    const { attempts } = await handle.get();
     expect(attempts).toMatchObject([
       { attempt: 1, outcome: 'lost', worker: 'victim', error: { code: 'lost' } },
       { attempt: 2, outcome: 'succeeded', worker: 'heir' },
@@ -167,7 +167,7 @@ test('a worker that is told to stop finishes what runs and hands back what waits
   expect(await counts()).toBe('4 ready 0');
   const next = await stage.startWorker({ name: 'next', url: urls(), slots: 4, queues: ['leave'] });
   next.open('leave');
-  await Promise.all(handles.map((handle) => client.result(handle, { timeout: '30s' })));
+  await Promise.all(handles.map((handle) => handle.result({ timeout: '30s' })));
   const finished = await allFinished(stage.pool, 'leave');
   expect(finished.map(({ state, attempt }) => `${state} ${attempt}`)).toEqual(Array(6).fill('succeeded 1'));
   expect(stage.witness.events({ queue: 'leave', event: 'start' })).toHaveLength(6);
@@ -180,7 +180,7 @@ test('J1: a worker may start before its server', async () => {
   const handle = await stage.client(urls()).enqueue('sum', { a: 1, b: 2 }, { queue: 'early' });
   await until('it has tried in vain', () => early.log().includes('not connected'));
   const late = await stage.startServer({ port });
-  expect(await stage.client(url).result(handle, { timeout: '30s' })).toEqual({ sum: 3 });
+  expect(await stage.client(url).job(handle.id).result({ timeout: '30s' })).toEqual({ sum: 3 });
   expect(await early.stop()).toBe(0);
   expect(await late.stop()).toBe(0);
 });

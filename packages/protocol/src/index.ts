@@ -59,6 +59,7 @@ export {
 export { LIMITS } from './limits.js';
 export { nearest } from './nearest.js';
 export {
+  checkAnswer,
   type DeepPing,
   type Flow,
   type ListJobsInput,
@@ -75,6 +76,7 @@ export {
   type Role,
   type Route,
   type RouteAnswer,
+  type RouteInput,
   type RouteName,
   type Server,
   type Stats,

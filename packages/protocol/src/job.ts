@@ -134,13 +134,10 @@ export const jobSchema = z.object({
   result: z.unknown().nullable(),
   error: jobErrorSchema.nullable(),
 });
-export type Job<Payload = unknown, Result = unknown> = Omit<z.infer<typeof jobSchema>, 'payload' | 'result'> & {
-  payload: Payload;
-  result: Result | null;
-};
+export type Job = z.infer<typeof jobSchema>;
 
 export const jobWithAttemptsSchema = jobSchema.extend({ attempts: z.array(attemptSchema) });
-export type JobWithAttempts<Payload = unknown, Result = unknown> = Job<Payload, Result> & { attempts: Attempt[] };
+export type JobWithAttempts = z.infer<typeof jobWithAttemptsSchema>;
 
 /** What an enqueue answers: the id, and whether this call made the job or found it. */
 export const enqueuedSchema = z.object({ id: z.string(), created: z.boolean() });

@@ -1,5 +1,5 @@
 /**
- * The HTTP API as data: the server mounts it, OpenAPI is made from it, the client is typed by it.
+ * The HTTP API as data: the server mounts it, OpenAPI is made from it, the client's calls are built and typed from it.
  * A route is added here and gets its handler in the server's `api/`; nothing else is to be changed.
  */
 import { z } from 'zod';
@@ -519,3 +519,23 @@ export const ROUTES = {
 
 export type RouteName = keyof typeof ROUTES;
 export type RouteAnswer<Name extends RouteName> = z.output<(typeof ROUTES)[Name]['answer']>;
+
+type Part = 'params' | 'query' | 'body';
+type InputOf<Schema> = Schema extends z.ZodType ? z.input<Schema> : never;
+type Parts<Definition> = { [Key in keyof Definition & Part]: InputOf<Definition[Key]> };
+type Optional<All> = { [Key in keyof All as undefined extends All[Key] ? Key : never]?: All[Key] };
+type Required<All> = { [Key in keyof All as undefined extends All[Key] ? never : Key]: All[Key] };
+/** What a caller gives a route: its `params`, `query` and `body`, as far as it has them. */
+export type RouteInput<Name extends RouteName> = Required<Parts<(typeof ROUTES)[Name]>> &
+  Optional<Parts<(typeof ROUTES)[Name]>>;
+
+/** The same table as a map from a route to the type of its answer, which TypeScript then follows without a cast. */
+const ANSWERS: { readonly [Name in RouteName]: { readonly answer: z.ZodType<RouteAnswer<Name>> } } = ROUTES;
+
+/** An answer, checked with the schema of its route. */
+export function checkAnswer<Name extends RouteName>(
+  name: Name,
+  answer: unknown,
+): z.ZodSafeParseResult<RouteAnswer<Name>> {
+  return ANSWERS[name].answer.safeParse(answer);
+}

@@ -1,69 +1,40 @@
 /**
- * A job type, declared once: its name, the form of its payload and result, and the defaults of its jobs.
- * Everything that can be checked is checked here, at once, so that an enqueue has nothing left to check
- * but the payload.
+ * A job type, declared once: its name, the form of its payload and result, the defaults of its jobs and, where one
+ * program both enqueues and runs it, its handler. Everything that can be checked is checked here, so that an enqueue
+ * checks nothing but the payload.
  */
-import {
-  type BackoffInput,
-  DroverError,
-  type Duration,
-  invalidInput,
-  type NewJob,
-  newJobSchema,
-} from '@drover/protocol';
+import { DroverError, invalidInput, newJobSchema } from '@drover/protocol';
+import { type IsolationInput, isolationOption } from './isolation-option.js';
+import { isJobDefinition, JOB, type JobDefaults, type JobDefinition, type RunJob } from './job-definition.js';
 import { refuse, refuseUnknownOptions } from './options.js';
 import { isStandardSchema, type StandardSchema } from './standard-schema.js';
-import { type IsolationInput, isolationOption, type ProcessIsolation } from './worker/isolation/isolation-option.js';
 
-export type JobDefaults = {
-  queue?: string;
-  /** Larger numbers start first. */
-  priority?: number;
-  /** How often the job may be tried in all. */
-  maxAttempts?: number;
-  backoff?: BackoffInput;
-  /** Limit for one attempt. */
-  timeout?: Duration;
-  /** How long the finished job is kept, in place of the server's setting. */
-  retention?: Duration;
-  tags?: string[];
-  /**
-   * What becomes of a job whose worker is lost while it runs: `rerun` (default) gives it to another worker,
-   * `hold` makes it `unknown` until its worker's journal or a person says how it ended. Only `hold` is absolute.
-   */
-  onLost?: 'rerun' | 'hold';
-};
-
-export type DefineJobOptions<Input, Result, Output, ResultInput> = JobDefaults & {
+export type DefineJobOptions<
+  Input = unknown,
+  Result = unknown,
+  Output = unknown,
+  ResultInput = unknown,
+> = JobDefaults & {
   type: string;
   /** Checked when the job is enqueued, and again by the worker, whose handler gets the schema's output. */
   payload?: StandardSchema<Input, Output>;
-  /** Checked when the handler returns, and again by `client.result()`, which gives the schema's output. */
+  /** Checked when the handler returns, and again by a wait for the result, which gives the schema's output. */
   result?: StandardSchema<ResultInput, Result>;
   /** Whether the handler runs in a process of its own. Default: `'none'`, in the worker's. */
   isolation?: IsolationInput | undefined;
 };
 
-/** `Input` is what an enqueue takes, `Output` what the handler gets; likewise `ResultInput` and `Result`. */
-export type JobDefinition<Input = unknown, Result = unknown, Output = Input, ResultInput = Result> = {
-  readonly type: string;
-  readonly payload: StandardSchema<Input, Output> | undefined;
-  readonly result: StandardSchema<ResultInput, Result> | undefined;
-  /** Undefined: the handler runs in the worker's process. */
-  readonly isolation: ProcessIsolation | undefined;
-  /** Parsed: durations in milliseconds. */
-  readonly defaults: Readonly<Omit<NewJob, 'id' | 'payload' | 'delay' | 'runAt' | 'expiresAt'>>;
-  /** The defaults as the inside of a JSON object, so that an enqueue only adds its id and payload. */
-  readonly encodedDefaults: string;
+export type HandleOptions = {
+  /** `import.meta.url` of the module that exports this job. A handler with `isolation` needs it. */
+  module?: string | URL | undefined;
 };
-
-/** Any definition; the type parameters only ever widen. */
-export type AnyJobDefinition = JobDefinition<unknown, unknown, unknown, unknown>;
 
 const OPTION_NAMES = [
   'type',
   'payload',
   'result',
+  'run',
+  'module',
   'isolation',
   'queue',
   'priority',
@@ -75,11 +46,21 @@ const OPTION_NAMES = [
   'onLost',
 ] as const;
 
-export function defineJob<Input = unknown, Result = unknown, Output = Input, ResultInput = Result>(
-  options: DefineJobOptions<Input, Result, Output, ResultInput>,
-): JobDefinition<Input, Result, Output, ResultInput> {
+/** With `run` and without a `result` schema, the type of the result is what `run` returns. */
+export function defineJob<Input = unknown, Result = unknown, Output = Input>(
+  options: DefineJobOptions<Input, Result, Output, Result> &
+    HandleOptions & { result?: undefined; run: RunJob<NoInfer<Output>, Result> },
+): JobDefinition<Input, Result, Output, Result> & { readonly run: RunJob<Output, Result> };
+export function defineJob<Input = unknown, ResultInput = unknown, Output = Input, Result = ResultInput>(
+  options: DefineJobOptions<Input, Result, Output, ResultInput> &
+    HandleOptions & { run: RunJob<NoInfer<Output>, NoInfer<ResultInput>> },
+): JobDefinition<Input, Result, Output, ResultInput> & { readonly run: RunJob<Output, ResultInput> };
+export function defineJob<Input = unknown, ResultInput = unknown, Output = Input, Result = ResultInput>(
+  options: DefineJobOptions<Input, Result, Output, ResultInput> & { run?: undefined },
+): JobDefinition<Input, Result, Output, ResultInput>;
+export function defineJob(options: DefineJobOptions & HandleOptions & { run?: unknown }): JobDefinition {
   refuseUnknownOptions('defineJob', options, OPTION_NAMES);
-  const { payload, result, isolation, ...given } = options;
+  const { payload, result, isolation, run, module, ...given } = options;
   for (const [name, schema] of Object.entries({ payload, result })) {
     if (schema === undefined || isStandardSchema(schema)) continue;
     refuse('defineJob', name, schema, 'a Standard Schema (of zod, valibot, arktype, …)');
@@ -89,12 +70,52 @@ export function defineJob<Input = unknown, Result = unknown, Output = Input, Res
     const { message, details } = invalidInput(parsed.error, given);
     throw new DroverError('invalid_request', `defineJob: ${message}`, details);
   }
-  return Object.freeze({
+  const definition: JobDefinition = {
     type: parsed.data.type,
     payload,
     result,
-    isolation: isolationOption('defineJob', isolation),
-    defaults: Object.freeze(parsed.data),
-    encodedDefaults: JSON.stringify(parsed.data).slice(1, -1),
-  });
+    [JOB]: {
+      isolation: isolationOption('defineJob', isolation),
+      defaults: Object.freeze(parsed.data),
+      encodedDefaults: JSON.stringify(parsed.data).slice(1, -1),
+    },
+  };
+  if (run !== undefined) return withHandler('defineJob', definition, run, module);
+  if (module !== undefined) refuse('defineJob', 'module', module, 'none without run');
+  return Object.freeze(definition);
+}
+
+/** The job with a handler, for a definition that applications share without it. */
+export function handle<Input, Result, Output, ResultInput>(
+  definition: JobDefinition<Input, Result, Output, ResultInput>,
+  run: RunJob<Output, NoInfer<ResultInput>>,
+  options: HandleOptions = {},
+): JobDefinition<Input, Result, Output, ResultInput> & { readonly run: RunJob<Output, ResultInput> } {
+  refuseUnknownOptions('handle', options, ['module']);
+  if (!isJobDefinition(definition)) refuse('handle', 'definition', definition, 'what defineJob returns');
+  return withHandler('handle', definition, run, options.module);
+}
+
+function withHandler<Definition extends JobDefinition, Run>(
+  where: string,
+  definition: Definition,
+  run: Run,
+  module: string | URL | undefined,
+): Definition & { readonly run: Run } {
+  if (typeof run !== 'function') refuse(where, 'run', run, 'a function');
+  const internals = { ...definition[JOB], ...(module === undefined ? {} : { module: moduleOption(where, module) }) };
+  return Object.freeze({ ...definition, run, [JOB]: internals });
+}
+
+/** Added by tsx to everything it loads by `tsImport`. It names an instance inside this very process. */
+const TSX_NAMESPACE = 'tsx-namespace';
+
+export function moduleOption(where: string, value: unknown): string {
+  const text = String(value);
+  if (!URL.canParse(text) || !text.startsWith('file:')) {
+    refuse(where, 'module', value, 'the address of a file, as import.meta.url gives it');
+  }
+  const url = new URL(text);
+  url.searchParams.delete(TSX_NAMESPACE);
+  return url.href;
 }

@@ -3,8 +3,7 @@
  * `client.schedules.sync` brings it to the servers.
  */
 import { DroverError, invalidInput, type NewScheduleInput, nameSchema, newScheduleSchema } from '@drover/protocol';
-import type { JobDefinition } from './define-job.js';
-import type { JobReference } from './encode-job.js';
+import { JOB, type JobReference } from './job-definition.js';
 import { refuse, refuseUnknownOptions } from './options.js';
 import { validate } from './standard-schema.js';
 
@@ -17,7 +16,7 @@ export type ScheduleOptions = Omit<NewScheduleInput, 'job'>;
 export type DefineScheduleOptions<Input> = ScheduleOptions & {
   name: string;
   /** A definition, or the name of a type that is defined elsewhere. */
-  job: JobDefinition<Input, unknown, unknown, unknown> | string;
+  job: JobReference<Input>;
   /** Checked against the schema of the job type when the schedule is put. */
   payload?: NoInfer<Input>;
   jobOptions?: ScheduledJobOptions;
@@ -56,14 +55,14 @@ export function defineSchedule<Input = unknown>(options: DefineScheduleOptions<I
   const { name, job, payload, jobOptions, ...timing } = options;
   if (!nameSchema.safeParse(name).success)
     refuse('defineSchedule', 'name', name, 'a name of letters, digits and _ . : / @ -');
-  const defaults = typeof job === 'string' ? { type: job } : job.defaults;
+  const defaults = typeof job === 'string' ? { type: job } : job[JOB].defaults;
   const schedule = { ...timing, job: { ...defaults, payload, ...jobOptions } } as NewScheduleInput;
   const parsed = newScheduleSchema.safeParse(schedule);
   if (!parsed.success) {
     const { message, details } = invalidInput(parsed.error, schedule);
     throw new DroverError('invalid_request', `defineSchedule: ${message}`, details);
   }
-  return Object.freeze({ name, schedule, job: job as JobReference });
+  return Object.freeze({ name, schedule, job });
 }
 
 /** Throws if the payload does not fit the schema of the job type. */

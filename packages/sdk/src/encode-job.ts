@@ -5,30 +5,17 @@
  * The payload is checked against its schema but sent as it was given: the worker's schema run is the one
  * whose output counts, so a transform happens once.
  */
-import { type BackoffInput, DroverError, type Duration, invalidInput, newId, newJobSchema } from '@drover/protocol';
-import { type AnyJobDefinition, defineJob, type JobDefinition } from './define-job.js';
-import { refuseUnknownOptions } from './options.js';
+import { DroverError, invalidInput, nameSchema, newId, newJobSchema } from '@drover/protocol';
+import {
+  type EnqueueOptions,
+  isJobDefinition,
+  JOB,
+  type JobDefinition,
+  type JobReference,
+  type JobToAdd,
+} from './job-definition.js';
+import { refuse, refuseUnknownOptions } from './options.js';
 import { validate } from './standard-schema.js';
-
-export type EnqueueOptions = {
-  /** A UUID. Enqueuing the same id again is the same job. */
-  id?: string | undefined;
-  queue?: string | undefined;
-  priority?: number | undefined;
-  delay?: Duration | undefined;
-  /** Instead of `delay`. */
-  runAt?: string | Date | undefined;
-  maxAttempts?: number | undefined;
-  backoff?: BackoffInput | undefined;
-  timeout?: Duration | undefined;
-  /** Past this moment the whole job is failed, also while it is still queued. */
-  expiresAt?: string | Date | undefined;
-  /** In place of the definition's tags. */
-  tags?: string[] | undefined;
-  retention?: Duration | undefined;
-  /** What becomes of the job when its worker is lost: run it again, or hold it for a person or a late outcome. */
-  onLost?: 'rerun' | 'hold' | undefined;
-};
 
 const OPTION_NAMES = [
   'id',
@@ -45,20 +32,10 @@ const OPTION_NAMES = [
   'onLost',
 ] as const;
 
-/** A definition, or the bare name of a type that is defined elsewhere. */
-export type JobReference<Input = unknown, Result = unknown> = JobDefinition<Input, Result, unknown, unknown> | string;
-
-/** The payload may be left out where its type allows `undefined`. */
-export type PayloadArguments<Input> = undefined extends Input
-  ? [payload?: NoInfer<Input>, options?: EnqueueOptions]
-  : [payload: NoInfer<Input>, options?: EnqueueOptions];
+const EXPECTED_REFERENCE = 'what defineJob returns, or a name of letters, digits and _ . : / @ -';
 
 /** `head` is the job without its payload, as the inside of a JSON object. */
-export type EncodedJob = { id: string; definition: AnyJobDefinition; head: string; payload: string | undefined };
-
-/** Definitions made for bare names. Full, it starts afresh: a name costs microseconds to check again. */
-const MAX_REMEMBERED_NAMES = 1000;
-const rememberedNames = new Map<string, AnyJobDefinition>();
+export type EncodedJob = { id: string; definition: JobDefinition; head: string; payload: string | undefined };
 
 /** A promise only if the payload's schema is asynchronous. */
 export function encodeJob(
@@ -73,7 +50,7 @@ export function encodeJob(
 }
 
 /** Throws, or answers a promise that rejects, if the payload does not fit. */
-export function checkPayload(definition: AnyJobDefinition, payload: unknown): unknown {
+export function checkPayload(definition: JobDefinition, payload: unknown): unknown {
   return definition.payload === undefined ? undefined : validate(definition.payload, payload, 'payload');
 }
 
@@ -82,35 +59,47 @@ export function jobText(job: EncodedJob): string {
   return job.payload === undefined ? `{${job.head}}` : `{${job.head},"payload":${job.payload}}`;
 }
 
-export function definitionOf(reference: JobReference): AnyJobDefinition {
-  if (typeof reference !== 'string') return reference;
-  const known = rememberedNames.get(reference);
-  if (known !== undefined) return known;
-  const definition = defineJob({ type: reference });
-  if (rememberedNames.size >= MAX_REMEMBERED_NAMES) rememberedNames.clear();
-  rememberedNames.set(reference, definition);
-  return definition;
+export function definitionOf<Input, Result>(reference: JobReference<Input, Result>): JobDefinition<Input, Result> {
+  if (isJobDefinition(reference)) return reference;
+  if (!nameSchema.safeParse(reference).success) refuse('enqueue', 'type', reference, EXPECTED_REFERENCE);
+  const type = JSON.stringify(reference);
+  const internals = { isolation: undefined, defaults: { type: reference }, encodedDefaults: `"type":${type}` };
+  return { type: reference, payload: undefined, result: undefined, [JOB]: internals };
+}
+
+/** The jobs of a call that takes a list, or a job and a list of its payloads. */
+export function jobsToAdd(
+  first: JobReference | readonly JobToAdd[],
+  payloads: readonly unknown[],
+): readonly JobToAdd[] {
+  if (isList(first)) return first;
+  const job = definitionOf(first);
+  return payloads.map((payload) => ({ job, payload }));
+}
+
+function isList(value: JobReference | readonly JobToAdd[]): value is readonly JobToAdd[] {
+  return Array.isArray(value);
 }
 
 /** The job, given that its payload has been checked. */
 export function encodeChecked(
-  definition: AnyJobDefinition,
+  definition: JobDefinition,
   payload: unknown,
   options: EnqueueOptions | undefined,
 ): EncodedJob {
   const text = payloadText(payload);
   if (options !== undefined) return encodeWithOptions(definition, text, options);
   const id = newId();
-  return { id, definition, head: `"id":"${id}",${definition.encodedDefaults}`, payload: text };
+  return { id, definition, head: `"id":"${id}",${definition[JOB].encodedDefaults}`, payload: text };
 }
 
 function encodeWithOptions(
-  definition: AnyJobDefinition,
+  definition: JobDefinition,
   payload: string | undefined,
   options: EnqueueOptions,
 ): EncodedJob {
   refuseUnknownOptions('enqueue', options, OPTION_NAMES);
-  const given = { ...definition.defaults, ...withoutUndefined(options), id: options.id ?? newId() };
+  const given = { ...definition[JOB].defaults, ...withoutUndefined(options), id: options.id ?? newId() };
   const parsed = newJobSchema.safeParse(given);
   if (!parsed.success) throw invalidInput(parsed.error, given);
   const id = parsed.data.id ?? given.id;

@@ -1,4 +1,4 @@
-/** Define jobs, add them, and see what became of them. Handlers run with `@drover/sdk/worker`. */
+/** Define jobs and their handlers, add jobs, and ask for their results. Workers run with `@drover/sdk/worker`. */
 
 export {
   type Backfilled,
@@ -22,7 +22,6 @@ export {
   type Stats,
   type Worker as WorkerInfo,
 } from '@drover/protocol';
-export type { JobToAdd } from './client/bulk.js';
 export {
   type Client,
   type ClientOptions,
@@ -31,10 +30,10 @@ export {
   type JobPage,
   type PauseTarget,
 } from './client/client.js';
-export type { JobHandle } from './client/job-handle.js';
+export type { EnqueuedJob, JobHandle } from './client/job-handle.js';
 export type { Schedules, Synced, SyncOptions } from './client/schedules.js';
 export type { ResultOptions } from './client/wait-for-result.js';
-export { type DefineJobOptions, defineJob, type JobDefaults, type JobDefinition } from './define-job.js';
+export { type DefineJobOptions, defineJob, type HandleOptions, handle } from './define-job.js';
 export {
   type DefineScheduleOptions,
   defineSchedule,
@@ -42,7 +41,6 @@ export {
   type ScheduledJobOptions,
   type ScheduleOptions,
 } from './define-schedule.js';
-export type { EnqueueOptions } from './encode-job.js';
 export {
   ConnectionError,
   JobCancelledError,
@@ -53,5 +51,18 @@ export {
   snooze,
   TimeoutError,
 } from './errors.js';
+export type { IsolationInput, MemorySize, ProcessIsolationInput } from './isolation-option.js';
+export type {
+  EnqueueChild,
+  EnqueueOptions,
+  JobContext,
+  JobDefaults,
+  JobDefinition,
+  JobLog,
+  JobLogMethod,
+  JobReference,
+  JobToAdd,
+  RunJob,
+  RunnableJob,
+} from './job-definition.js';
 export type { StandardSchema } from './standard-schema.js';
-export type { IsolationInput, MemorySize, ProcessIsolationInput } from './worker/isolation/isolation-option.js';

@@ -1,19 +1,20 @@
 import { readFile } from 'node:fs/promises';
-import { describe, expect, expectTypeOf, it } from 'vitest';
-import { z } from 'zod';
-import { defineJob, type JobDefinition } from '../src/index.js';
+import { describe, expect, it } from 'vitest';
+import { defineJob, handle } from '../src/index.js';
+import { JOB } from '../src/job-definition.js';
 import { SDK_VERSION } from '../src/version.js';
 
 describe('defineJob', () => {
   it('fills durations in milliseconds and keeps the defaults ready to send', () => {
     const job = defineJob({ type: 'mail', queue: 'slow', timeout: '30s', backoff: { kind: 'fixed', delay: '2m' } });
-    expect(job.defaults).toEqual({
+    const { defaults, encodedDefaults } = job[JOB];
+    expect(defaults).toEqual({
       type: 'mail',
       queue: 'slow',
       timeout: 30_000,
       backoff: { kind: 'fixed', delay: 120_000, jitter: 0 },
     });
-    expect(JSON.parse(`{${job.encodedDefaults}}`)).toEqual(job.defaults);
+    expect(JSON.parse(`{${encodedDefaults}}`)).toEqual(defaults);
   });
 
   it('answers an unknown option with the nearest known one', () => {
@@ -27,20 +28,24 @@ describe('defineJob', () => {
     expect(() => defineJob({ type: 'mail', payload: {} as never })).toThrow(/payload: expected a Standard Schema/);
   });
 
-  it('takes the types of an enqueue and of a handler from the schemas', () => {
-    const job = defineJob({
-      type: 'mail',
-      payload: z.object({ at: z.string().transform((text) => new Date(text)) }),
-      result: z.object({ sent: z.boolean() }),
-    });
-    expectTypeOf(job).toEqualTypeOf<
-      JobDefinition<{ at: string }, { sent: boolean }, { at: Date }, { sent: boolean }>
-    >();
+  it('takes a handler with the definition, or later', () => {
+    const run = () => 1;
+    const whole = defineJob({ type: 'mail', run, module: import.meta.url });
+    const definition = defineJob({ type: 'mail', queue: 'slow' });
+    const ready = handle(definition, run);
+    expect(whole.run).toBe(run);
+    expect(whole[JOB].module).toBe(import.meta.url);
+    expect(ready).toMatchObject({ type: 'mail', run });
+    expect(ready[JOB].defaults).toEqual({ type: 'mail', queue: 'slow' });
+    expect(definition).not.toHaveProperty('run');
   });
 
-  it('takes types without schemas', () => {
-    const job = defineJob<{ to: string }, number>({ type: 'mail' });
-    expectTypeOf(job).toEqualTypeOf<JobDefinition<{ to: string }, number>>();
+  it('refuses what is no handler, and a module without one', () => {
+    expect(() => defineJob({ type: 'mail', run: 5 as never })).toThrow('run: expected a function, got 5');
+    expect(() => defineJob({ type: 'mail', module: import.meta.url } as never)).toThrow(
+      'module: expected none without run',
+    );
+    expect(() => handle({ type: 'mail' } as never, () => 1)).toThrow('definition: expected what defineJob returns');
   });
 });
 

@@ -14,7 +14,7 @@ export type FollowUps = { follow(job: PlannedJob): Promise<void> };
 export function createFollowUps(client: Client, ledger: LedgerWriter, random: Random): FollowUps {
   async function awaitResult(id: string): Promise<string> {
     try {
-      const result = (await client.result(id, { timeout: RESULT_TIMEOUT })) as { execution: string };
+      const result = (await client.job(id).result({ timeout: RESULT_TIMEOUT })) as { execution: string };
       return result.execution;
     } catch (error) {
       if (error instanceof JobFailedError) throw Object.assign(error, { code: 'failed' });
@@ -27,13 +27,14 @@ export function createFollowUps(client: Client, ledger: LedgerWriter, random: Ra
     async follow({ id, type }) {
       if (type === 'cancelled') {
         await delay(random.whole(0, 1500));
-        await ledger.act('cancel', id, async () => (await client.cancel(id)).state);
+        await ledger.act('cancel', id, async () => (await client.job(id).cancel()).state);
         return;
       }
       const isRetried = type === 'broken' && random.next() < RETRY_SHARE;
       if (!isRetried && random.next() >= RESULT_SHARE) return;
       const { answer } = await ledger.act('result', id, () => awaitResult(id));
-      if (isRetried && answer === 'failed') await ledger.act('retry', id, async () => (await client.retry(id)).state);
+      if (isRetried && answer === 'failed')
+        await ledger.act('retry', id, async () => (await client.job(id).retry()).state);
     },
   };
 }

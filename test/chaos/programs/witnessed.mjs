@@ -4,8 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import { openSync, writeSync } from 'node:fs';
-import { defineJob } from '@drover/sdk';
-import { handle } from '@drover/sdk/worker';
+import { defineJob, handle } from '@drover/sdk';
 
 export const options = JSON.parse(process.env.CHAOS_WORKER ?? '{}');
 const witness = openSync(options.witness, 'a');

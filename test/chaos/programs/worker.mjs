@@ -18,7 +18,7 @@ const sleep = async (job) => {
   await delay(job.payload.ms, undefined, { signal: job.signal });
 };
 
-const handlers = [
+const jobs = [
   ...['noop', 'child', 'tick', 'delayed', `probe.${name}`].map((type) => witnessed(type, () => {})),
   ...['sleep', 'long', 'hold', 'cancelled', 'expiring', 'overtime'].map((type) => witnessed(type, sleep)),
   witnessed('flaky', ({ payload, attempt }, execution) => {
@@ -68,7 +68,7 @@ const logger = { debug() {}, info: log('info'), warn: log('warn'), error: log('e
 
 await runWorker(
   createWorker({
-    handlers: isHeedful ? handlers : [...handlers, ...heedless],
+    jobs: isHeedful ? jobs : [...jobs, ...heedless],
     ...{ name, url: urls, slots: SLOTS, drainTimeout: '3s', selfDestruct: true, dataDir, logger },
   }),
 );

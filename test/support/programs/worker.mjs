@@ -4,8 +4,8 @@
  */
 import { openSync, writeSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
-import { defineJob, PermanentError, RetryAfter, snooze } from '@drover/sdk';
-import { createWorker, handle, runWorker } from '@drover/sdk/worker';
+import { defineJob, handle, PermanentError, RetryAfter, snooze } from '@drover/sdk';
+import { createWorker, runWorker } from '@drover/sdk/worker';
 import { z } from 'zod';
 
 const options = JSON.parse(process.env.WORKER_OPTIONS ?? '{}');
@@ -55,7 +55,7 @@ function atGate(name, signal) {
   });
 }
 
-const handlers = [
+const jobs = [
   witnessed('sum', ({ payload }) => ({ sum: payload.a + payload.b })),
   witnessed('hold', async ({ payload, signal }) => {
     await atGate(payload.gate, signal);
@@ -100,9 +100,12 @@ const handlers = [
 ];
 
 // For the volume: one line a job and nothing else.
-const counted = handle(defineJob({ type: 'count' }), (job) => {
-  note('start', job);
-  return job.payload;
+const counted = defineJob({
+  type: 'count',
+  run: (job) => {
+    note('start', job);
+    return job.payload;
+  },
 });
 
 process.on('message', ({ open }) => gate(open).resolve());
@@ -111,11 +114,9 @@ const orphaned = () => process.exit(1);
 process.on('disconnect', orphaned);
 
 const { name, url, slots, queues, types, prefetch, drainTimeout, token } = options;
-const offered = [...handlers, counted].filter(
-  ({ definition }) => types === undefined || types.includes(definition.type),
-);
+const offered = [...jobs, counted].filter(({ type }) => types === undefined || types.includes(type));
 const log = (level) => (fields, message) => process.stderr.write(`${JSON.stringify({ level, message, ...fields })}\n`);
 const logger = { debug() {}, info: log('info'), warn: log('warn'), error: log('error') };
-await runWorker(createWorker({ handlers: offered, name, url, slots, queues, prefetch, drainTimeout, token, logger }));
+await runWorker(createWorker({ jobs: offered, name, url, slots, queues, prefetch, drainTimeout, token, logger }));
 process.off('disconnect', orphaned);
 process.disconnect();

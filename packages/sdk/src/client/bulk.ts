@@ -6,30 +6,30 @@
  * When a request fails, the call rejects and the requests before it have taken effect.
  */
 import { type Enqueued, LIMITS } from '@drover/protocol';
-import type { AnyJobDefinition } from '../define-job.js';
-import { type EnqueueOptions, encodeJob, type JobReference, jobText } from '../encode-job.js';
-import { JobHandle } from './job-handle.js';
+import { encodeJob, jobText } from '../encode-job.js';
+import type { JobDefinition, JobToAdd } from '../job-definition.js';
 import { RequestBody } from './request-body.js';
 
 /** Room for the end of the body. */
 const MAX_BODY_BYTES = LIMITS.requestBytes - 100;
 
-export type JobToAdd = { job: JobReference; payload?: unknown; options?: EnqueueOptions | undefined };
+/** A job that a request has added, or has found under its id. */
+export type AddedJob = Enqueued & { definition: JobDefinition };
 
 /** Sends the body of a batch of jobs. `areNew`: their ids were made for this. */
 export type SendBatch = (body: Buffer, areNew: boolean) => Promise<readonly Enqueued[]>;
 
 type Chunk = {
   ids: string[];
-  definitions: AnyJobDefinition[];
+  definitions: JobDefinition[];
   body: Buffer;
   /** Ids that were made here are new, so only exceptions need an answer. */
   areIdsOurs: boolean;
   next: number;
 };
 
-export async function enqueueInBulk(items: readonly JobToAdd[], send: SendBatch): Promise<JobHandle<unknown>[]> {
-  const handles: JobHandle<unknown>[] = [];
+export async function enqueueInBulk(items: readonly JobToAdd[], send: SendBatch): Promise<AddedJob[]> {
+  const added: AddedJob[] = [];
   let chunk = items.length > 0 ? await encodeChunk(items, 0) : undefined;
   while (chunk) {
     const underWay = send(chunk.body, chunk.areIdsOurs);
@@ -41,16 +41,16 @@ export async function enqueueInBulk(items: readonly JobToAdd[], send: SendBatch)
     const next = chunk.next < items.length ? encodeChunk(items, chunk.next) : undefined;
     const [answer, nextChunk] = await Promise.all([answered, next]);
     if ('error' in answer) throw answer.error;
-    addHandles(handles, chunk, answer.answers);
+    addAnswered(added, chunk, answer.answers);
     chunk = nextChunk;
   }
-  return handles;
+  return added;
 }
 
 /** The jobs are written into the body as they come: kept as texts until it is sent, they made half of this the collector's work. */
 async function encodeChunk(items: readonly JobToAdd[], from: number): Promise<Chunk> {
   const ids: string[] = [];
-  const definitions: AnyJobDefinition[] = [];
+  const definitions: JobDefinition[] = [];
   const body = new RequestBody('{"jobs":[\n');
   let areIdsOurs = true;
   let index = from;
@@ -70,7 +70,7 @@ async function encodeChunk(items: readonly JobToAdd[], from: number): Promise<Ch
   return { ids, definitions, body: body.toBuffer(), areIdsOurs, next: index };
 }
 
-function addHandles(handles: JobHandle<unknown>[], chunk: Chunk, answers: readonly Enqueued[]): void {
+function addAnswered(added: AddedJob[], chunk: Chunk, answers: readonly Enqueued[]): void {
   const { ids, definitions, areIdsOurs } = chunk;
   if (!areIdsOurs && answers.length !== ids.length) {
     throw new Error(`sent ${ids.length} jobs, the server named ${answers.length}`);
@@ -78,6 +78,6 @@ function addHandles(handles: JobHandle<unknown>[], chunk: Chunk, answers: readon
   const existed = new Set(answers.filter(({ created }) => !created).map(({ id }) => id));
   ids.forEach((id, index) => {
     const created = areIdsOurs ? !existed.has(id) : (answers[index] as Enqueued).created;
-    handles.push(new JobHandle(id, created, definitions[index] as AnyJobDefinition));
+    added.push({ id, created, definition: definitions[index] as JobDefinition });
   });
 }

@@ -1,24 +1,69 @@
-/** What an enqueue gives back. It remembers the definition, so that `client.result(handle)` is typed. */
-import type { JobDefinition } from '../define-job.js';
+/** One job by its id: `enqueue` returns it, and `client.job(id)` makes it from an id that is known. */
+import type { Job, JobState, JobWithAttempts } from '@drover/protocol';
+import type { JobDefinition } from '../job-definition.js';
+import type { Api } from './api.js';
+import { type ResultOptions, waitForResult } from './wait-for-result.js';
 
-type ResultDefinition<Result> = JobDefinition<unknown, Result, unknown, unknown>;
+type ResultDefinition<Result> = JobDefinition<unknown, Result>;
 
 export class JobHandle<Result = unknown> {
   readonly id: string;
-  /** False if a job with this id existed already. */
-  readonly created: boolean;
-  readonly type: string;
-  readonly #definition: ResultDefinition<Result>;
+  readonly #api: Api;
+  readonly #definition: ResultDefinition<Result> | undefined;
 
-  constructor(id: string, created: boolean, definition: ResultDefinition<Result>) {
+  /** Use `client.enqueue` or `client.job`. */
+  constructor(api: Api, id: string, definition: ResultDefinition<Result> | undefined) {
+    this.#api = api;
     this.id = id;
-    this.created = created;
-    this.type = definition.type;
     this.#definition = definition;
   }
 
-  /** The definition a handle was made with. A function, not a property, to stay out of logs and comparisons. */
-  static definitionOf<Result>(handle: JobHandle<Result>): ResultDefinition<Result> {
-    return handle.#definition;
+  /**
+   * Waits for the end of the job and returns its result. Throws `JobFailedError`, `JobCancelledError`, or
+   * `TimeoutError` when the wait's own `timeout` has passed (the job continues).
+   */
+  result(options: ResultOptions = {}): Promise<Result> {
+    return waitForResult(this.#api, this.id, this.#definition, options);
   }
+
+  /** The job with its attempts, as it is stored: payload and result are not checked against a schema. */
+  get(): Promise<JobWithAttempts> {
+    return this.#api.call('getJob', { params: { id: this.id } });
+  }
+
+  /** Ends a queued job at once; the handler of a running one is told to stop. */
+  cancel(): Promise<Job> {
+    return this.#change('cancelJob', {}, ['cancelled']);
+  }
+
+  /** Gives a failed or cancelled job another attempt, or starts a waiting one now. */
+  retry(): Promise<Job> {
+    return this.#change('retryJob', {}, ['ready', 'running']);
+  }
+
+  /** Ends an `unknown` job as failed, when a person has found out that it did not do its work. */
+  fail(reason?: string): Promise<Job> {
+    return this.#change('failJob', { body: { reason } }, ['failed']);
+  }
+
+  /** An earlier try whose answer was lost may have changed the job: then its state is one of `doneIn`. */
+  async #change(
+    route: 'cancelJob' | 'retryJob' | 'failJob',
+    input: { body?: { reason: string | undefined } },
+    doneIn: readonly JobState[],
+  ): Promise<Job> {
+    const changed = await this.#api.change(route, { params: { id: this.id }, ...input }, doneIn);
+    return changed ?? (await this.get());
+  }
+}
+
+/** What an enqueue returns. `created` is false if a job with this id existed already. */
+export type EnqueuedJob<Result = unknown> = JobHandle<Result> & { readonly created: boolean; readonly type: string };
+
+export function enqueuedJob<Result>(
+  api: Api,
+  { id, created }: { id: string; created: boolean },
+  definition: ResultDefinition<Result>,
+): EnqueuedJob<Result> {
+  return Object.assign(new JobHandle(api, id, definition), { created, type: definition.type });
 }

@@ -8,9 +8,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type CalledRoute, DroverError, type ErrorCode, type JobState } from '@drover/protocol';
 import { ConnectionError } from '../errors.js';
+import { serverError } from '../server-error.js';
 import type { NewJobsRequest } from './call-stream.js';
 import { type HttpAnswer, type RequestText, type ServerAddress, serverAddress } from './http-transport.js';
-import { serverError } from './server-error.js';
 import { Transport } from './transport.js';
 
 const FIRST_PAUSE_MS = 100;

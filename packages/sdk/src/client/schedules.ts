@@ -16,7 +16,7 @@ import {
 } from '@drover/protocol';
 import { checkSchedulePayload, type ScheduleDefinition } from '../define-schedule.js';
 import { refuse, refuseUnknownOptions } from '../options.js';
-import type { Requester } from './requester.js';
+import type { Api } from './api.js';
 
 export type SyncOptions = {
   /** The schedules of this group are those of the code, and no others. */
@@ -32,11 +32,11 @@ const MISSING_NOTE = 'no longer in the code';
 const PAGE_SIZE = 1000;
 
 export class Schedules {
-  readonly #requester: Requester;
+  readonly #api: Api;
 
   /** Use `client.schedules`. */
-  constructor(requester: Requester) {
-    this.#requester = requester;
+  constructor(api: Api) {
+    this.#api = api;
   }
 
   /** Makes or changes a schedule. The same again is no change. */
@@ -44,52 +44,52 @@ export class Schedules {
   put(name: string, schedule: NewScheduleInput): Promise<Schedule>;
   async put(first: ScheduleDefinition | string, given?: NewScheduleInput): Promise<Schedule> {
     if (typeof first !== 'string') await checkSchedulePayload(first);
-    const [name, schedule] = typeof first === 'string' ? [first, given] : [first.name, first.schedule];
-    return (await this.#send('PUT', pathOf(name), schedule ?? {})) as Schedule;
+    const [name, body] = typeof first === 'string' ? [first, given] : [first.name, first.schedule];
+    if (body === undefined) refuse('schedules.put', 'schedule', body, 'a schedule');
+    return await this.#api.call('putSchedule', { params: { name }, body });
   }
 
-  async get(name: string): Promise<Schedule> {
-    return (await this.#send('GET', pathOf(name))) as Schedule;
+  get(name: string): Promise<Schedule> {
+    return this.#api.call('getSchedule', { params: { name } });
   }
 
   /** One page, by name. */
-  async list(filter: ListSchedulesInput = {}): Promise<RouteAnswer<'listSchedules'>> {
-    return (await this.#send('GET', `/api/v1/schedules${queryText(filter)}`)) as RouteAnswer<'listSchedules'>;
+  list(filter: ListSchedulesInput = {}): Promise<RouteAnswer<'listSchedules'>> {
+    return this.#api.call('listSchedules', { query: filter });
   }
 
   /** Gives whether there was one. The jobs it has made stay. */
   async delete(name: string): Promise<boolean> {
-    return ((await this.#send('DELETE', pathOf(name))) as RouteAnswer<'deleteSchedule'>).deleted;
+    return (await this.#api.call('deleteSchedule', { params: { name } })).deleted;
   }
 
   /** Fires one occurrence now. The same id (of the job) again is the same occurrence. */
-  async trigger(name: string, { id = newId() }: { id?: string | undefined } = {}): Promise<Occurrence> {
-    return (await this.#send('POST', `${pathOf(name)}/trigger`, { id })) as Occurrence;
+  trigger(name: string, { id = newId() }: { id?: string | undefined } = {}): Promise<Occurrence> {
+    return this.#api.call('triggerSchedule', { params: { name }, body: { id } });
   }
 
-  async pause(name: string, { note }: { note?: string | undefined } = {}): Promise<Schedule> {
-    return (await this.#send('POST', `${pathOf(name)}/pause`, { note })) as Schedule;
+  pause(name: string, { note }: { note?: string | undefined } = {}): Promise<Schedule> {
+    return this.#api.call('pauseSchedule', { params: { name }, body: { note } });
   }
 
-  async resume(name: string): Promise<Schedule> {
-    return (await this.#send('POST', `${pathOf(name)}/resume`)) as Schedule;
+  resume(name: string): Promise<Schedule> {
+    return this.#api.call('resumeSchedule', { params: { name } });
   }
 
   /** Fires the past occurrences of a range that made no job; with `dryRun` it only counts them. */
-  async backfill(name: string, range: BackfillInput): Promise<Backfilled> {
-    return (await this.#send('POST', `${pathOf(name)}/backfill`, range)) as Backfilled;
+  backfill(name: string, range: BackfillInput): Promise<Backfilled> {
+    return this.#api.call('backfillSchedule', { params: { name }, body: range });
   }
 
   /** What became of each occurrence, latest first, one page. */
-  async occurrences(name: string, filter: ListOccurrencesInput = {}): Promise<RouteAnswer<'listOccurrences'>> {
-    const path = `${pathOf(name)}/occurrences${queryText(filter)}`;
-    return (await this.#send('GET', path)) as RouteAnswer<'listOccurrences'>;
+  occurrences(name: string, filter: ListOccurrencesInput = {}): Promise<RouteAnswer<'listOccurrences'>> {
+    return this.#api.call('listOccurrences', { params: { name }, query: filter });
   }
 
   /** The next times of a schedule that need not exist. */
-  async preview(schedule: PreviewRequestInput | ScheduleDefinition): Promise<Preview> {
-    const request = 'schedule' in schedule ? { ...schedule.schedule, name: schedule.name } : schedule;
-    return (await this.#send('POST', '/api/v1/schedules/preview', request)) as Preview;
+  preview(schedule: PreviewRequestInput | ScheduleDefinition): Promise<Preview> {
+    const body = 'schedule' in schedule ? { ...schedule.schedule, name: schedule.name } : schedule;
+    return this.#api.call('previewSchedule', { body });
   }
 
   /**
@@ -125,20 +125,20 @@ export class Schedules {
   }
 
   /** Makes or changes a named list of days that schedules can exclude. */
-  async putCalendar(name: string, calendar: NewCalendarInput): Promise<Calendar> {
-    return (await this.#send('PUT', calendarPath(name), calendar)) as Calendar;
+  putCalendar(name: string, calendar: NewCalendarInput): Promise<Calendar> {
+    return this.#api.call('putCalendar', { params: { name }, body: calendar });
   }
 
-  async getCalendar(name: string): Promise<Calendar> {
-    return (await this.#send('GET', calendarPath(name))) as Calendar;
+  getCalendar(name: string): Promise<Calendar> {
+    return this.#api.call('getCalendar', { params: { name } });
   }
 
   async listCalendars(): Promise<Calendar[]> {
-    return ((await this.#send('GET', '/api/v1/calendars')) as RouteAnswer<'listCalendars'>).items;
+    return (await this.#api.call('listCalendars', {})).items;
   }
 
   async deleteCalendar(name: string): Promise<boolean> {
-    return ((await this.#send('DELETE', calendarPath(name))) as RouteAnswer<'deleteCalendar'>).deleted;
+    return (await this.#api.call('deleteCalendar', { params: { name } })).deleted;
   }
 
   async #allOf(group: string): Promise<Schedule[]> {
@@ -151,26 +151,4 @@ export class Schedules {
     } while (cursor !== undefined);
     return all;
   }
-
-  #send(method: string, path: string, body?: object): Promise<unknown> {
-    return this.#requester.request({ method, path, body: body === undefined ? undefined : JSON.stringify(body) });
-  }
-}
-
-function pathOf(name: string): string {
-  if (typeof name !== 'string' || name === '') return refuse('schedules', 'name', name, 'the name of a schedule');
-  return `/api/v1/schedules/${encodeURIComponent(name)}`;
-}
-
-function calendarPath(name: string): string {
-  if (typeof name !== 'string' || name === '') return refuse('schedules', 'name', name, 'the name of a calendar');
-  return `/api/v1/calendars/${encodeURIComponent(name)}`;
-}
-
-function queryText(filter: object): string {
-  const query = new URLSearchParams();
-  for (const [name, value] of Object.entries(filter)) {
-    if (value !== undefined) query.set(name, value instanceof Date ? value.toISOString() : String(value));
-  }
-  return query.size === 0 ? '' : `?${query}`;
 }

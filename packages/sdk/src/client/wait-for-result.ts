@@ -1,11 +1,11 @@
 /** Waits for a job's end by long polls, each of them short enough for proxies and for a server to go. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Duration, RouteAnswer } from '@drover/protocol';
-import type { JobDefinition } from '../define-job.js';
 import { JobCancelledError, JobFailedError, TimeoutError } from '../errors.js';
+import type { JobDefinition } from '../job-definition.js';
 import { durationOption, refuseUnknownOptions } from '../options.js';
 import { validate } from '../standard-schema.js';
-import type { Requester } from './requester.js';
+import type { Api } from './api.js';
 
 const LONGEST_POLL_MS = 30_000;
 /** A server that answers at once without a result must not be asked in a tight loop. */
@@ -18,9 +18,9 @@ export type ResultOptions = {
 };
 
 export async function waitForResult<Result>(
-  requester: Requester,
+  api: Api,
   id: string,
-  definition: JobDefinition<unknown, Result, unknown, unknown> | undefined,
+  definition: JobDefinition<unknown, Result> | undefined,
   options: ResultOptions,
 ): Promise<Result> {
   refuseUnknownOptions('result', options, ['timeout', 'signal']);
@@ -30,12 +30,8 @@ export async function waitForResult<Result>(
     options.signal?.throwIfAborted();
     const askedAt = performance.now();
     const waitMs = Math.ceil(Math.min(LONGEST_POLL_MS, Math.max(0, deadline - askedAt)));
-    const answer = (await requester.request({
-      method: 'GET',
-      path: `/api/v1/jobs/${encodeURIComponent(id)}/result?wait=${waitMs}ms`,
-      waitMs,
-      signal: options.signal,
-    })) as RouteAnswer<'jobResult'>;
+    const input = { params: { id }, query: { wait: `${waitMs}ms` as const } };
+    const answer = await api.call('jobResult', input, { waitMs, signal: options.signal });
     if (answer.finished) return await resultOf(answer, definition);
     const now = performance.now();
     if (now >= deadline) throw new TimeoutError(`job ${id} is ${answer.state} after ${timeoutMs} ms`);
@@ -46,10 +42,11 @@ export async function waitForResult<Result>(
 
 function resultOf<Result>(
   answer: RouteAnswer<'jobResult'>,
-  definition: JobDefinition<unknown, Result, unknown, unknown> | undefined,
+  definition: JobDefinition<unknown, Result> | undefined,
 ): Result | Promise<Result> {
   if (answer.state === 'cancelled') throw new JobCancelledError(answer.id);
   if (answer.state !== 'succeeded') throw new JobFailedError(answer.id, answer.error);
   if (definition?.result) return validate(definition.result, answer.result, `result of job ${answer.id}`);
+  // Without a schema the type is what the author of the definition declared; only a schema can check it.
   return answer.result as Result;
 }

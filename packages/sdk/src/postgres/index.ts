@@ -6,16 +6,8 @@
  * would encode the text a second time.
  */
 import { LIMITS } from '@drover/protocol';
-import type { JobToAdd } from '../client/bulk.js';
-import type { JobDefinition } from '../define-job.js';
-import {
-  type EncodedJob,
-  type EnqueueOptions,
-  encodeJob,
-  type JobReference,
-  jobText,
-  type PayloadArguments,
-} from '../encode-job.js';
+import { type EncodedJob, encodeJob, jobsToAdd, jobText } from '../encode-job.js';
+import type { JobReference, JobToAdd, PayloadArguments } from '../job-definition.js';
 
 /** Runs one statement with `$1`-style parameters on the connection that holds the transaction. */
 export type Query = (sql: string, params: unknown[]) => Promise<unknown>;
@@ -28,22 +20,11 @@ const ENQUEUE_MANY = 'select drover.enqueue_many($1::text::json)';
 /** Characters of one statement's parameter. */
 const MAX_STATEMENT_LENGTH = 16 * 1024 * 1024;
 
-export function enqueueWith<Input>(
+/** Adds one job. */
+export async function enqueueWith<Input>(
   query: Query,
-  definition: JobDefinition<Input, unknown, unknown, unknown>,
-  ...rest: PayloadArguments<Input>
-): Promise<PendingJob>;
-export function enqueueWith(
-  query: Query,
-  type: string,
-  payload?: unknown,
-  options?: EnqueueOptions,
-): Promise<PendingJob>;
-export async function enqueueWith(
-  query: Query,
-  reference: JobReference,
-  payload?: unknown,
-  options?: EnqueueOptions,
+  reference: JobReference<Input>,
+  ...[payload, options]: PayloadArguments<Input>
 ): Promise<PendingJob> {
   const job = await encodeJob(reference, payload, options);
   await query(ENQUEUE, [job.definition.type, job.payload ?? null, optionsText(job)]);
@@ -53,22 +34,20 @@ export async function enqueueWith(
 /** Adds many jobs, in their order. All of them share the fate of the transaction. */
 export function enqueueManyWith<Input>(
   query: Query,
-  definition: JobDefinition<Input, unknown, unknown, unknown>,
+  job: JobReference<Input>,
   payloads: readonly NoInfer<Input>[],
 ): Promise<PendingJob[]>;
-export function enqueueManyWith(query: Query, type: string, payloads: readonly unknown[]): Promise<PendingJob[]>;
 export function enqueueManyWith(query: Query, jobs: readonly JobToAdd[]): Promise<PendingJob[]>;
 export async function enqueueManyWith(
   query: Query,
   first: JobReference | readonly JobToAdd[],
   payloads: readonly unknown[] = [],
 ): Promise<PendingJob[]> {
-  const items: readonly JobToAdd[] = isList(first) ? first : payloads.map((payload) => ({ job: first, payload }));
   const added: PendingJob[] = [];
   let texts: string[] = [];
   let length = 0;
-  for (const item of items) {
-    const job = await encodeJob(item.job, item.payload, item.options);
+  for (const { job: reference, payload, options } of jobsToAdd(first, payloads)) {
+    const job = await encodeJob(reference, payload, options);
     const text = jobText(job);
     if (texts.length >= LIMITS.batchJobs || length + text.length > MAX_STATEMENT_LENGTH) {
       await query(ENQUEUE_MANY, [`[${texts.join(',')}]`]);
@@ -83,31 +62,6 @@ export async function enqueueManyWith(
   return added;
 }
 
-/** The same two functions, bound to one transaction. */
-export type Enqueuer = {
-  enqueue<Input>(
-    definition: JobDefinition<Input, unknown, unknown, unknown>,
-    ...rest: PayloadArguments<Input>
-  ): Promise<PendingJob>;
-  enqueue(type: string, payload?: unknown, options?: EnqueueOptions): Promise<PendingJob>;
-  enqueueMany<Input>(
-    definition: JobDefinition<Input, unknown, unknown, unknown>,
-    payloads: readonly NoInfer<Input>[],
-  ): Promise<PendingJob[]>;
-  enqueueMany(type: string, payloads: readonly unknown[]): Promise<PendingJob[]>;
-  enqueueMany(jobs: readonly JobToAdd[]): Promise<PendingJob[]>;
-};
-
-export function createEnqueuer(query: Query): Enqueuer {
-  return {
-    enqueue: (reference: JobReference, payload?: unknown, options?: EnqueueOptions) =>
-      // The overloads are the type's business; one function serves both.
-      enqueueWith(query, reference as string, payload, options),
-    enqueueMany: (first: JobReference | readonly JobToAdd[], payloads?: readonly unknown[]) =>
-      enqueueManyWith(query, first as string, payloads ?? []),
-  };
-}
-
 /** The job without its type and payload, which have parameters of their own. */
 function optionsText(job: EncodedJob): string {
   const { type: _type, ...options } = JSON.parse(`{${job.head}}`) as Record<string, unknown>;
@@ -116,8 +70,4 @@ function optionsText(job: EncodedJob): string {
 
 function pending(job: EncodedJob): PendingJob {
   return { id: job.id, type: job.definition.type };
-}
-
-function isList(value: JobReference | readonly JobToAdd[]): value is readonly JobToAdd[] {
-  return Array.isArray(value);
 }

@@ -1,8 +1,6 @@
-/** Run the handlers of jobs: `handle`, `createWorker`, `runWorker`. */
+/** Run jobs: `createWorker` inside an application, `runWorker` as a process. */
 export type { LogFields, Logger } from '../logger.js';
-export { type HandleOptions, handle, type JobHandler } from './handle.js';
-export { type AttachOptions, attachModule, handlersOf } from './isolation/attach-module.js';
-export type { EnqueueChild, JobContext, JobLog, JobLogMethod } from './job-context.js';
+export { type JobsOfOptions, jobsOf } from './isolation/jobs-of.js';
 export type { WorkerOptions } from './options.js';
 export { runWorker } from './run-worker.js';
 export { createWorker, type Worker, type WorkerEvents, type WorkerState } from './worker.js';

@@ -9,12 +9,12 @@ import {
   STREAM_VERSION,
   workerMessageSchema,
 } from '@drover/protocol';
+import { isJobDefinition, isRunnableJob, JOB, type RunnableJob } from '../job-definition.js';
 import type { Logger } from '../logger.js';
 import { stderrLogger } from '../logger.js';
 import { booleanOption, durationOption, integerOption, refuse, refuseUnknownOptions } from '../options.js';
 import { givenToken, serverUrls } from '../server-urls.js';
 import { SDK_VERSION } from '../version.js';
-import type { JobHandler } from './handle.js';
 import { isIsolatedProcess } from './isolation/inside.js';
 import type { WorkerIdentity } from './link/messages.js';
 import { AdaptivePrefetch, fixedPrefetch, type Prefetch } from './prefetch.js';
@@ -23,7 +23,8 @@ const DEFAULT_SLOTS = 10;
 const DEFAULT_DRAIN_MS = 30_000;
 
 export type WorkerOptions = {
-  handlers: readonly JobHandler[];
+  /** Jobs with their handlers, one for each type: from `defineJob` with `run`, or from `handle`. */
+  jobs: readonly RunnableJob[];
   /** Base address of a server, or several. Default: `DROVER_URL`, or this machine. */
   url?: string | readonly string[] | undefined;
   /** Default: `DROVER_TOKEN`. */
@@ -57,7 +58,7 @@ export type WorkerOptions = {
 };
 
 export type ReadyWorkerOptions = {
-  handlers: readonly JobHandler[];
+  jobs: readonly RunnableJob[];
   urls: readonly string[];
   token: string | undefined;
   slots: number;
@@ -73,7 +74,7 @@ export type ReadyWorkerOptions = {
 };
 
 const OPTION_NAMES = [
-  'handlers',
+  'jobs',
   'url',
   'token',
   'slots',
@@ -91,8 +92,8 @@ const OPTION_NAMES = [
 export function readyWorkerOptions(options: WorkerOptions): ReadyWorkerOptions {
   const where = 'createWorker';
   refuseUnknownOptions(where, options, OPTION_NAMES);
-  const { handlers, prefetch = 'adaptive' } = options;
-  checkIsolation(where, handlers);
+  const { jobs, prefetch = 'adaptive' } = options;
+  checkJobs(where, jobs);
   const slots = integerOption(where, 'slots', options.slots, {
     fallback: DEFAULT_SLOTS,
     min: 1,
@@ -100,7 +101,7 @@ export function readyWorkerOptions(options: WorkerOptions): ReadyWorkerOptions {
   });
   const prefetchRange = { fallback: 0, min: 0, max: LIMITS.prefetch };
   return {
-    handlers,
+    jobs,
     urls: serverUrls(options.url),
     token: givenToken(options.token),
     slots,
@@ -113,21 +114,27 @@ export function readyWorkerOptions(options: WorkerOptions): ReadyWorkerOptions {
     dataDir: folderOption(where, 'dataDir', options.dataDir),
     discardDamagedJournal: booleanOption(where, 'discardDamagedJournal', options.discardDamagedJournal) ?? false,
     logger: options.logger ?? stderrLogger,
-    identity: identityOf(options, slots, typesOf(handlers)),
+    identity: identityOf(options, slots, typesOf(jobs)),
   };
 }
 
-function checkIsolation(where: string, handlers: readonly JobHandler[]): void {
+function checkJobs(where: string, jobs: readonly RunnableJob[]): void {
   if (isIsolatedProcess()) {
     throw new DroverError(
       'wrong_state',
-      `${where}: this is the process of an isolated handler; export the handler from a module that starts no worker`,
+      `${where}: this is the process of an isolated handler; export the job from a module that starts no worker`,
     );
   }
-  for (const { definition, module } of handlers) {
-    if (definition.isolation === undefined || module !== undefined) continue;
-    const expected = `the module of the isolated handler of "${definition.type}": handle(job, run, { module: import.meta.url })`;
-    refuse(where, 'handlers.module', module, expected);
+  if (!Array.isArray(jobs)) refuse(where, 'jobs', jobs, 'a list of jobs');
+  for (const job of jobs) {
+    if (!isRunnableJob(job)) {
+      const shown = isJobDefinition(job) ? `the definition of "${job.type}" without run` : job;
+      refuse(where, 'jobs', shown, 'jobs from defineJob with run, or from handle');
+    }
+    const { isolation, module } = job[JOB];
+    if (isolation === undefined || module !== undefined) continue;
+    const expected = `the module of the isolated job "${job.type}": its option module: import.meta.url`;
+    refuse(where, 'jobs.module', module, expected);
   }
 }
 
@@ -136,10 +143,10 @@ function folderOption(where: string, name: string, value: unknown): string | und
   return refuse(where, name, value, 'the path of a folder');
 }
 
-function typesOf(handlers: readonly JobHandler[]): string[] {
-  const types = handlers.map((handler) => handler.definition.type);
+function typesOf(jobs: readonly RunnableJob[]): string[] {
+  const types = jobs.map(({ type }) => type);
   const repeated = types.find((type, index) => types.indexOf(type) !== index);
-  if (repeated !== undefined) refuse('createWorker', 'handlers', repeated, 'one handler for each job type');
+  if (repeated !== undefined) refuse('createWorker', 'jobs', repeated, 'one handler for each job type');
   return types;
 }
 

@@ -7,19 +7,19 @@
  */
 import { LIMITS, type Outcome } from '@drover/protocol';
 import { Snooze } from '../errors.js';
+import { JOB, type JobContext, type RunnableJob } from '../job-definition.js';
 import type { Logger } from '../logger.js';
 import { type StandardSchema, validate } from '../standard-schema.js';
 import type { Attempt } from './attempt.js';
-import type { JobHandler } from './handle.js';
+import { AttemptContext, type ContextServices } from './attempt-context.js';
 import { IsolatedRunner } from './isolation/isolated-runner.js';
-import { type ContextServices, JobContext } from './job-context.js';
 import { type Ending, outcomeOfError, outcomeOfInvalidPayload, outcomeOfReturn } from './outcome.js';
 import { limitTime } from './time-limit.js';
 
 const MICROSECONDS = 1000;
 
 export type RunnerOptions = {
-  handlers: readonly JobHandler[];
+  jobs: readonly RunnableJob[];
   services: ContextServices;
   logger: Logger;
   /** The most attempts that run at once. */
@@ -33,19 +33,19 @@ export type RunnerOptions = {
 export class Runner {
   /** Runs the handlers that have processes of their own; undefined if there are none. */
   readonly isolated: IsolatedRunner | undefined;
-  readonly #handlers: ReadonlyMap<string, JobHandler>;
+  readonly #jobs: ReadonlyMap<string, RunnableJob>;
   readonly #services: ContextServices;
   readonly #logger: Logger;
   readonly #now: () => number;
   readonly #random: () => number;
 
   constructor(options: RunnerOptions) {
-    this.#handlers = new Map(options.handlers.map((handler) => [handler.definition.type, handler]));
+    this.#jobs = new Map(options.jobs.map((job) => [job.type, job]));
     this.#services = options.services;
     this.#logger = options.logger;
     this.#now = options.now ?? (() => performance.now());
     this.#random = options.random ?? Math.random;
-    if (options.handlers.some(({ definition }) => definition.isolation !== undefined)) {
+    if (options.jobs.some((job) => job[JOB].isolation !== undefined)) {
       const { services, logger, slots = LIMITS.workerSlots, processMain } = options;
       this.isolated = new IsolatedRunner({
         services,
@@ -66,25 +66,27 @@ export class Runner {
   /** Never rejects. No outcome means that the job is no longer ours to report. */
   async run(attempt: Attempt): Promise<Outcome | undefined> {
     const { assignment } = attempt;
-    const handler = this.#handlers.get(assignment.type);
-    if (handler === undefined) return { id: assignment.id, fence: assignment.fence, kind: 'released' };
-    if (this.isolated !== undefined && handler.definition.isolation !== undefined) {
-      return this.isolated.run(attempt, handler);
+    const job = this.#jobs.get(assignment.type);
+    if (job === undefined) return { id: assignment.id, fence: assignment.fence, kind: 'released' };
+    if (this.isolated !== undefined && job[JOB].isolation !== undefined) {
+      return this.isolated.run(attempt, job);
     }
     const startedAt = this.#now();
     const { timeoutMs } = assignment;
     const clock = timeoutMs === undefined ? undefined : limitTime(attempt, timeoutMs, () => this.#warnOverdue(attempt));
     try {
-      const checked = this.#checkPayload(handler, attempt);
+      const checked = this.#checkPayload(job, attempt);
       const context = checked instanceof Promise ? await checked : checked;
-      if (!(context instanceof JobContext)) {
+      if (!(context instanceof AttemptContext)) {
         // A newer grant may have come while an asynchronous schema looked at it; what is said of this one would hide it.
         if (attempt.stopReason === 'lost') return undefined;
         return outcomeOfInvalidPayload(assignment, this.#since(startedAt), context.mismatch);
       }
-      const value = await handler.run(context);
+      // Sound: the payload comes from this very definition's schema, or is of the type that its author declared.
+      const run = job.run as (context: JobContext) => unknown;
+      const value = await run(context);
       if (attempt.checksUnderWay !== undefined) await Promise.all(attempt.checksUnderWay);
-      const mismatch = handler.definition.result === undefined ? undefined : await checkResult(handler, value);
+      const mismatch = job.result === undefined ? undefined : await checkResult(job.result, value);
       return outcomeOfReturn(this.#ending(attempt, startedAt), { value, mismatch, children: attempt.children });
     } catch (error) {
       return outcomeOfError(this.#ending(attempt, startedAt), error);
@@ -94,15 +96,14 @@ export class Runner {
     }
   }
 
-  #checkPayload(handler: JobHandler, attempt: Attempt): Checked | Promise<Checked> {
+  #checkPayload({ payload: schema }: RunnableJob, attempt: Attempt): Checked | Promise<Checked> {
     const { payload } = attempt.assignment;
-    const schema = handler.definition.payload;
-    if (schema === undefined) return new JobContext(payload, attempt, this.#services);
+    if (schema === undefined) return new AttemptContext(payload, attempt, this.#services);
     try {
       const output = validatePayload(schema, payload);
-      if (!(output instanceof Promise)) return new JobContext(output, attempt, this.#services);
+      if (!(output instanceof Promise)) return new AttemptContext(output, attempt, this.#services);
       return output.then(
-        (value) => new JobContext(value, attempt, this.#services),
+        (value) => new AttemptContext(value, attempt, this.#services),
         (mismatch: unknown) => ({ mismatch }),
       );
     } catch (mismatch) {
@@ -125,12 +126,11 @@ export class Runner {
   }
 }
 
-type Checked = JobContext<unknown> | { mismatch: unknown };
+type Checked = AttemptContext | { mismatch: unknown };
 
 /** What is wrong with a result, if anything. The result itself is sent as the handler gave it. */
-async function checkResult(handler: JobHandler, value: unknown): Promise<unknown> {
-  const schema = handler.definition.result;
-  if (schema === undefined || Snooze.isOne(value)) return undefined;
+async function checkResult(schema: StandardSchema, value: unknown): Promise<unknown> {
+  if (Snooze.isOne(value)) return undefined;
   try {
     await validate(schema, value, 'result');
     return undefined;

@@ -21,9 +21,9 @@ import {
   STREAM_PATH,
   type WorkerMessage,
 } from '@drover/protocol';
+import { JOB } from '../job-definition.js';
 import type { Logger } from '../logger.js';
 import type { Attempt } from './attempt.js';
-import type { JobHandler } from './handle.js';
 import { Journal } from './journal/journal.js';
 import { runJournaled } from './journal/run-journaled.js';
 import type { LeasePhase } from './link/lease-clock.js';
@@ -118,11 +118,11 @@ export class Worker {
       logger: options.logger,
       reportProgress: (attempt: Attempt, value: string) => this.#progress.report(attempt, value),
     };
-    const { handlers, slots, logger } = options;
-    this.#runner = new Runner({ handlers, services, logger, slots });
+    const { jobs, slots, logger } = options;
+    this.#runner = new Runner({ jobs, services, logger, slots });
     const run = (attempt: Attempt) => this.#runner.run(attempt);
     const mayStart = (now: number) => !this.#isUnfit() && this.#link.mayStart(now);
-    const isolatedTypes = new Set(handlers.filter(isIsolated).map(({ definition }) => definition.type));
+    const isolatedTypes = new Set(jobs.filter((job) => job[JOB].isolation !== undefined).map(({ type }) => type));
     this.#slots = new Slots({
       slots: options.slots,
       run: (attempt) =>
@@ -181,7 +181,7 @@ export class Worker {
     const abandon = () => this.#starting?.reject(signal?.reason);
     signal?.addEventListener('abort', abandon);
     this.#setState('connecting');
-    this.#selfDestructs = this.#maySelfDestruct(ownsProcess);
+    this.#selfDestructs = this.#options.selfDestruct ?? ownsProcess;
     try {
       this.#opening = this.#openJournal();
       await this.#opening;
@@ -389,17 +389,6 @@ export class Worker {
     return this.#state === 'draining' || this.#journal?.isWritable === false;
   }
 
-  #maySelfDestruct(ownsProcess: boolean): boolean {
-    const { selfDestruct } = this.#options;
-    if (selfDestruct === undefined && !ownsProcess) {
-      const message =
-        'createWorker: choose selfDestruct; without it, a handler that ignores its signal when this worker is cut ' +
-        'off from its servers runs on while another worker starts the same job';
-      this.#logger.warn({}, message);
-    }
-    return selfDestruct ?? ownsProcess;
-  }
-
   #send(message: WorkerMessage): void {
     this.#link.send(JSON.stringify(message));
   }
@@ -413,8 +402,4 @@ export class Worker {
   #emit<Event extends keyof WorkerEvents>(event: Event, ...values: WorkerEvents[Event]): void {
     this.#emitter.emit(event, ...values);
   }
-}
-
-function isIsolated({ definition }: JobHandler): boolean {
-  return definition.isolation !== undefined;
 }

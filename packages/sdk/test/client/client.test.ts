@@ -1,5 +1,6 @@
-import { LIMITS, newId } from '@drover/protocol';
-import { afterEach, describe, expect, expectTypeOf, it } from 'vitest';
+import { readFile } from 'node:fs/promises';
+import { type JobState, LIMITS, newId } from '@drover/protocol';
+import { afterEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import {
   type Client,
@@ -10,7 +11,7 @@ import {
   JobFailedError,
   TimeoutError,
 } from '../../src/index.js';
-import { type Answer, type Asked, acceptJobs, type HttpPeer, startHttpPeer } from '../support/http-peer.js';
+import { type Answer, type Asked, acceptJobs, type HttpPeer, shownJob, startHttpPeer } from '../support/http-peer.js';
 
 const closers: (() => Promise<void>)[] = [];
 afterEach(async () => {
@@ -186,8 +187,7 @@ describe('result', () => {
     });
     const client = clientOf({ url: server.url });
     const handle = await client.enqueue(greet, { at: 'now' });
-    const result: { greeting: string } = await client.result(handle);
-    expect(result).toEqual({ greeting: 'hi' });
+    expect(await handle.result()).toEqual({ greeting: 'hi' });
     expect(server.asked[1]?.path).toBe(`/api/v1/jobs/${handle.id}/result?wait=30000ms`);
   });
 
@@ -195,17 +195,18 @@ describe('result', () => {
     const error = { name: 'Error', message: 'broken' };
     const failed = await peer(() => answered({ state: 'failed', finished: true, error }));
     const failure = await clientOf({ url: failed.url })
-      .result(id)
+      .job(id)
+      .result()
       .catch((reason: unknown) => reason);
     expect(failure).toBeInstanceOf(JobFailedError);
     expect(failure).toMatchObject({ error, message: `job ${id} failed: broken` });
     const cancelled = await peer(() => answered({ state: 'cancelled', finished: true }));
-    await expect(clientOf({ url: cancelled.url }).result(id)).rejects.toBeInstanceOf(JobCancelledError);
+    await expect(clientOf({ url: cancelled.url }).job(id).result()).rejects.toBeInstanceOf(JobCancelledError);
   });
 
   it('gives up the wait, not the job, when its time is over', async () => {
     const server = await peer(() => answered({ state: 'ready', finished: false }));
-    const waiting = clientOf({ url: server.url }).result(id, { timeout: 20 });
+    const waiting = clientOf({ url: server.url }).job(id).result({ timeout: 20 });
     await expect(waiting).rejects.toBeInstanceOf(TimeoutError);
   });
 });
@@ -214,8 +215,8 @@ describe('list', () => {
   it('follows the cursor over all pages', async () => {
     const server = await peer(({ path }) =>
       path.includes('cursor=next')
-        ? { status: 200, body: { items: [{ id: 'b' }], nextCursor: null } }
-        : { status: 200, body: { items: [{ id: 'a' }], nextCursor: 'next' } },
+        ? { status: 200, body: { items: [shownJob({ id: 'b' })], nextCursor: null } }
+        : { status: 200, body: { items: [shownJob({ id: 'a' })], nextCursor: 'next' } },
     );
     const ids: string[] = [];
     const filter = { state: ['failed', 'cancelled'], createdAfter: new Date(0) } as const;
@@ -234,10 +235,10 @@ describe('a change of a job', () => {
     body: { error: { code: 'wrong_state', message: `it is ${state}`, details: { id, state, expected: [] } } },
   });
   /** Loses the answer to the first request if it is told to; the job is in this state then. */
-  async function serverWith(state: string, first: 'is lost' | 'is answered'): Promise<HttpPeer> {
+  async function serverWith(state: JobState, first: 'is lost' | 'is answered'): Promise<HttpPeer> {
     let changes = 0;
     return await peer(({ method }) => {
-      if (method === 'GET') return { status: 200, body: { id, state, attempts: [] } };
+      if (method === 'GET') return { status: 200, body: shownJob({ id, state }) };
       changes += 1;
       return changes === 1 && first === 'is lost' ? 'hang up' : wrongState(state);
     });
@@ -251,47 +252,63 @@ describe('a change of a job', () => {
 
   it.each(cases)('whose answer is lost is done if it was: %s, %s', async (verb, state) => {
     const server = await serverWith(state, 'is lost');
-    expect(await clientOf({ url: server.url })[verb](id)).toMatchObject({ id, state });
+    expect(await clientOf({ url: server.url }).job(id)[verb]()).toMatchObject({ id, state });
     expect(server.asked.map(({ method }) => method)).toEqual(['POST', 'POST', 'GET']);
   });
 
   it.each(cases)('is refused if its state is another one: %s, not %s but %s', async (verb, _, state) => {
     const server = await serverWith(state, 'is lost');
-    await expect(clientOf({ url: server.url })[verb](id)).rejects.toMatchObject({ code: 'wrong_state' });
+    await expect(clientOf({ url: server.url }).job(id)[verb]()).rejects.toMatchObject({ code: 'wrong_state' });
   });
 
   it.each(cases)('is refused if its first try is: %s, %s', async (verb, state) => {
     const server = await serverWith(state, 'is answered');
-    await expect(clientOf({ url: server.url })[verb](id)).rejects.toMatchObject({ code: 'wrong_state' });
+    await expect(clientOf({ url: server.url }).job(id)[verb]()).rejects.toMatchObject({ code: 'wrong_state' });
     expect(server.asked).toHaveLength(1);
   });
 });
 
-describe('a definition with an id', () => {
-  it('types and checks a result', async () => {
-    const id = newId();
+describe('a job whose id is known', () => {
+  const id = newId();
+
+  it('has a result that its definition checks', async () => {
+    const results: unknown[] = [{ greeting: 'Hello' }, { greeting: 5 }];
     const server = await peer(() => ({
       status: 200,
-      body: { id, state: 'succeeded', finished: true, result: { greeting: 'Hello' } },
+      body: { id, state: 'succeeded', finished: true, result: results.shift(), error: null },
     }));
-    const result = await clientOf({ url: server.url }).result(greet, id, { timeout: '5s' });
-    expectTypeOf(result).toEqualTypeOf<{ greeting: string }>();
-    expect(result).toEqual({ greeting: 'Hello' });
+    const job = clientOf({ url: server.url }).job(greet, id);
+    expect(await job.result({ timeout: '5s' })).toEqual({ greeting: 'Hello' });
+    await expect(job.result()).rejects.toThrow(`result of job ${id}.greeting`);
     expect(server.asked[0]?.path).toContain(`/jobs/${id}/result?`);
   });
 
-  it('lists and types the jobs of its type', async () => {
-    const server = await peer(() => ({
-      status: 200,
-      body: { items: [{ id: newId(), type: 'greet' }], nextCursor: null },
-    }));
-    const client = clientOf({ url: server.url });
-    const page = await client.list(greet, { queue: 'people', limit: 5 });
-    expectTypeOf(page.items[0]?.payload).toEqualTypeOf<{ at: string } | undefined>();
-    for await (const job of client.listAll(greet)) expect(job.type).toBe('greet');
-    expect(server.asked.map(({ path }) => path)).toEqual([
-      '/api/v1/jobs?queue=people&limit=5&type=greet',
-      '/api/v1/jobs?type=greet',
-    ]);
+  it('is refused without an id, before anything is sent', () => {
+    const client = clientOf({ url: 'http://127.0.0.1:1' });
+    expect(() => client.job('')).toThrow('job: id: expected the id of a job, got ""');
+    expect(() => client.job(greet, undefined as never)).toThrow('job: id: expected the id of a job');
   });
+});
+
+it('does not pass on an answer that is not what its type says', async () => {
+  const server = await peer(() => ({ status: 200, body: { items: [{ id: 5 }], nextCursor: null } }));
+  await expect(clientOf({ url: server.url }).list()).rejects.toMatchObject({
+    name: 'ConnectionError',
+    message: expect.stringMatching(/^the answer to listJobs has an unexpected form: items\[0\]\.id: .*got 5/),
+  });
+});
+
+it('loads no code of workers', async () => {
+  const entry = new URL('../../dist/index.js', import.meta.url);
+  const loaded = new Set<string>();
+  const load = async (url: string): Promise<void> => {
+    if (loaded.has(url)) return;
+    loaded.add(url);
+    const code = await readFile(new URL(url), 'utf8');
+    for (const [, path] of code.matchAll(/^(?:import|export) [^;]*?'(\.[^']+)';/gm))
+      await load(new URL(path as string, url).href);
+  };
+  await load(entry.href);
+  expect([...loaded].some((url) => url.includes('/client/'))).toBe(true);
+  expect([...loaded].filter((url) => url.includes('/worker/'))).toEqual([]);
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { defineJob } from '../../src/index.js';
-import { createEnqueuer, enqueueWith } from '../../src/postgres/index.js';
+import { enqueueManyWith, enqueueWith } from '../../src/postgres/index.js';
 
 const mail = defineJob<{ to: string }>({ type: 'mail', timeout: '30s' });
 
@@ -25,7 +25,7 @@ describe('enqueueWith', () => {
 
   it('adds many with one statement', async () => {
     const { queries, query } = recordedQueries();
-    const jobs = await createEnqueuer(query).enqueueMany(mail, [{ to: 'a' }, { to: 'b' }]);
+    const jobs = await enqueueManyWith(query, mail, [{ to: 'a' }, { to: 'b' }]);
     expect(queries).toHaveLength(1);
     expect(JSON.parse(String(queries[0]?.params[0]))).toEqual([
       { id: jobs[0]?.id, type: 'mail', timeout: 30_000, payload: { to: 'a' } },

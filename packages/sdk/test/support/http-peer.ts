@@ -1,6 +1,9 @@
 /** A scripted HTTP server on a real socket, for what the client must do whatever a server answers. */
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { type JobWithAttempts, newId } from '@drover/protocol';
+
+const NOW = '2030-01-01T00:00:00.000Z';
 
 export type Asked = { method: string; path: string; body: unknown; token: string | undefined };
 export type Answer = { status: number; body: unknown; headers?: Record<string, string> } | 'hang up';
@@ -53,4 +56,15 @@ export function acceptJobs({ body }: Asked): Answer {
   const { jobs, id } = body as { jobs?: SentJob[]; id?: string };
   if (jobs === undefined) return { status: 201, body: { id, created: true } };
   return { status: 201, body: { items: jobs.map((job) => ({ id: job.id, created: true })) } };
+}
+
+/** A job as a server shows it. */
+export function shownJob(changes: Partial<JobWithAttempts>): JobWithAttempts {
+  const times = { createdAt: NOW, runAt: NOW, startedAt: null, finishedAt: null, expiresAt: null };
+  const options = { priority: 0, maxAttempts: 10, backoff: null, timeout: null, retention: null, tags: [] };
+  return {
+    ...{ id: newId(), type: 'greet', queue: 'default', state: 'ready', payload: null, result: null, error: null },
+    ...{ attempt: 0, attempts: [], onLost: 'rerun', cancelRequestedAt: null, worker: null, parentId: null },
+    ...{ occurrence: null, progress: null, ...times, ...options, ...changes },
+  };
 }

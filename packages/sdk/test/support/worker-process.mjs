@@ -6,7 +6,7 @@
  */
 import { writeSync } from 'node:fs';
 import { defineJob } from '@drover/sdk';
-import { createWorker, handle, runWorker } from '@drover/sdk/worker';
+import { createWorker, runWorker } from '@drover/sdk/worker';
 import { isolated } from './isolated-handler.mjs';
 
 const { options, ownsProcess = true } = JSON.parse(process.argv[2]);
@@ -28,16 +28,19 @@ const behaviours = {
     }),
 };
 
-const handlers = Object.entries(behaviours).map(([type, run]) =>
-  handle(defineJob({ type }), (context) => {
-    say('started', type, context.id);
-    context.signal.addEventListener('abort', () => say('aborted', type, context.signal.reason.code));
-    return run(context);
+const jobs = Object.entries(behaviours).map(([type, run]) =>
+  defineJob({
+    type,
+    run: (context) => {
+      say('started', type, context.id);
+      context.signal.addEventListener('abort', () => say('aborted', type, context.signal.reason.code));
+      return run(context);
+    },
   }),
 );
 
 const log = (level) => (fields, message) => say(level, JSON.stringify(fields), message);
 const logger = { debug() {}, info: log('info'), warn: log('warn'), error: log('error') };
-const worker = createWorker({ handlers: [...handlers, isolated], logger, drainTimeout: 0, ...options });
+const worker = createWorker({ jobs: [...jobs, isolated], logger, drainTimeout: 0, ...options });
 if (ownsProcess) await runWorker(worker);
 else await worker.start();

@@ -1,8 +1,8 @@
 import { type Assignment, DroverError } from '@drover/protocol';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { defineJob, PermanentError, snooze } from '../../src/index.js';
-import { createWorker, handle, type JobHandler, type Worker, type WorkerOptions } from '../../src/worker/index.js';
+import { defineJob, handle, PermanentError, type RunnableJob, snooze } from '../../src/index.js';
+import { createWorker, type Worker, type WorkerOptions } from '../../src/worker/index.js';
 import { gate } from '../support/gate.js';
 import { assignment, type PeerConnection, StreamPeer } from '../support/stream-peer.js';
 
@@ -22,8 +22,8 @@ afterEach(async () => {
   await peer.close();
 });
 
-function workerWith(handlers: JobHandler[], options: Partial<WorkerOptions> = {}): Worker {
-  const worker = createWorker({ handlers, url: options.url ?? peer.url, logger: silent, drainTimeout: 0, ...options });
+function workerWith(jobs: RunnableJob[], options: Partial<WorkerOptions> = {}): Worker {
+  const worker = createWorker({ jobs, url: options.url ?? peer.url, logger: silent, drainTimeout: 0, ...options });
   workers.push(worker);
   return worker;
 }
@@ -149,8 +149,8 @@ describe('running jobs', () => {
   it('takes a payload that was left out where the schema allows that', async () => {
     const optional = defineJob({ type: 'optional', payload: z.object({ n: z.number() }).optional() });
     const nothing = defineJob({ type: 'nothing', payload: z.null() });
-    const handlers = [handle(optional, ({ payload }) => typeof payload), handle(nothing, ({ payload }) => payload)];
-    const connection = await registered(workerWith(handlers, { slots: 1 }));
+    const jobs = [handle(optional, ({ payload }) => typeof payload), handle(nothing, ({ payload }) => payload)];
+    const connection = await registered(workerWith(jobs, { slots: 1 }));
     connection.assign(assignment('optional', null), assignment('nothing', null));
     expect(await connection.takeOutcomes(2)).toMatchObject([{ result: '"undefined"' }, { result: 'null' }]);
   });

@@ -1,11 +1,12 @@
 /** Starts the worker of a command. */
-import { createWorker, type JobHandler } from '@drover/sdk/worker';
+import type { RunnableJob } from '@drover/sdk';
+import { createWorker } from '@drover/sdk/worker';
 import type { Logger } from 'pino';
 import type { Settings } from '../config/settings.js';
 import type { Teardown } from './stop-signal.js';
 
 export type OpenWorkerOptions = {
-  handlers: readonly JobHandler[];
+  jobs: readonly RunnableJob[];
   url: readonly string[];
   token: string | undefined;
   logger: Logger;
@@ -29,16 +30,16 @@ export async function openWorker(
   >,
   options: OpenWorkerOptions,
 ): Promise<void> {
-  const { handlers, url, token, logger, teardown, signal } = options;
+  const { jobs, url, token, logger, teardown, signal } = options;
   const { slots, workerName: name, journalDir: dataDir, queues, prefetch, drainTimeout, ...rest } = settings;
   const { ignorePause, discardDamagedJournal, selfDestruct } = rest;
   const worker = createWorker({
-    ...{ handlers, url, token, logger, slots, queues, name, prefetch, drainTimeout },
+    ...{ jobs, url, token, logger, slots, queues, name, prefetch, drainTimeout },
     ...{ ignorePause, dataDir, discardDamagedJournal, selfDestruct },
   });
   teardown.add(async () => {
     if (!(await worker.stop())) throw new Error('some handlers did not end; their jobs will be recovered');
   });
   await worker.start({ signal });
-  logger.info({ types: handlers.map(({ definition }) => definition.type), slots, url }, 'worker is ready');
+  logger.info({ types: jobs.map(({ type }) => type), slots, url }, 'worker is ready');
 }

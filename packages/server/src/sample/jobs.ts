@@ -1,4 +1,5 @@
-/** The job types of `drover dev`: small enough to be understood at a glance, one for each thing to try. */
+/** The jobs of `drover dev`: one for each thing to try. `drover dev` runs them as `drover worker` would run yours. */
+import { setTimeout as delay } from 'node:timers/promises';
 import { defineJob } from '@drover/sdk';
 import { z } from 'zod';
 
@@ -7,22 +8,34 @@ const MAX_SLEEP_MS = 600_000;
 export const hello = defineJob({
   type: 'hello',
   payload: z.object({ name: z.string() }),
-  result: z.object({ greeting: z.string() }),
+  run: ({ payload }) => ({ greeting: `Hello, ${payload.name}` }),
 });
 
 export const sleep = defineJob({
   type: 'sleep',
   payload: z.object({ ms: z.number().min(0).max(MAX_SLEEP_MS) }),
-  result: z.object({ sleptMs: z.number() }),
+  run: async ({ payload, signal }) => {
+    await delay(payload.ms, undefined, { signal });
+    return { sleptMs: payload.ms };
+  },
 });
 
 /** Fails that many times, then succeeds. */
 export const flaky = defineJob({
   type: 'flaky',
   payload: z.object({ failures: z.int().min(0) }),
-  result: z.object({ attempts: z.int() }),
   backoff: { kind: 'fixed', delay: '1s' },
+  run: ({ payload, attempt }) => {
+    if (attempt <= payload.failures) throw new Error(`failing on purpose, attempt ${attempt}`);
+    return { attempts: attempt };
+  },
 });
 
-/** Kills its process, to see what becomes of the job. */
-export const crash = defineJob({ type: 'crash', maxAttempts: 2 });
+/** Kills its process, to show what happens to the job. */
+export const crash = defineJob({
+  type: 'crash',
+  maxAttempts: 2,
+  run: () => {
+    process.kill(process.pid, 'SIGKILL');
+  },
+});

@@ -1,7 +1,7 @@
 /** What /metrics counts, seen from outside: jobs, workers and schedules do what they do, and a scrape tells of it. */
 import { newId } from '@drover/protocol';
-import { createClient, defineJob, PermanentError } from '@drover/sdk';
-import { createWorker, handle } from '@drover/sdk/worker';
+import { createClient, defineJob, handle, PermanentError } from '@drover/sdk';
+import { createWorker } from '@drover/sdk/worker';
 import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { createServer } from '../../src/server.js';
@@ -60,8 +60,8 @@ describe('GET /metrics', () => {
     const bad = defineJob({ type: 'bad' });
     const client = createClient({ url });
     const worker = createWorker({
-      ...{ url, selfDestruct: false },
-      handlers: [
+      ...{ url },
+      jobs: [
         handle(fine, async () => 'done'),
         handle(bad, async () => {
           throw new PermanentError('never');
@@ -87,7 +87,7 @@ describe('GET /metrics', () => {
     });
     await grows({ drover_workers: -1 }, () => worker.stop());
     const waiting = await client.enqueue(fine, null);
-    await grows({ 'drover_jobs_finished_total{state="cancelled"}': 1 }, () => client.cancel(waiting.id));
+    await grows({ 'drover_jobs_finished_total{state="cancelled"}': 1 }, () => waiting.cancel());
     await client.close();
   });
 

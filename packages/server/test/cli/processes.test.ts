@@ -8,7 +8,7 @@ import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { drover } from './run-cli.js';
 import { type CliProcess, startDrover } from './run-process.js';
 
-const SAMPLES = fileURLToPath(new URL('../../src/sample/worker.ts', import.meta.url));
+const SAMPLES = fileURLToPath(new URL('../../src/sample/jobs.ts', import.meta.url));
 const READY = /is ready at (http:\S+)/;
 const LISTENING = /"address":"(http:[^"]+)"/;
 

@@ -177,7 +177,7 @@ describe('a server', () => {
     const server = await processes.startServer(postgres.url);
     processes.startWorker('one', [server.url]);
     const client = createClient({ url: server.url, timeout: '60s' });
-    const run = async (number: number) => client.result(await client.enqueue('work', { ms: 0, number }));
+    const run = async (number: number) => (await client.enqueue('work', { ms: 0, number })).result();
     expect(await run(1)).toBe(1);
     const ours = await postgres.pool.connect();
     postgres.beginShutdown();

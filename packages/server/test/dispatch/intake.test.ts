@@ -1,7 +1,7 @@
 /** Adding jobs through a real server to real workers. */
 import { newId } from '@drover/protocol';
-import { createClient, defineJob } from '@drover/sdk';
-import { createWorker, handle } from '@drover/sdk/worker';
+import { createClient, defineJob, handle } from '@drover/sdk';
+import { createWorker } from '@drover/sdk/worker';
 import { pino } from 'pino';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createServer, type DroverServer } from '../../src/server.js';
@@ -41,7 +41,7 @@ test('V1 the same id twice in one request is one job that runs once', async () =
   const twice = defineJob({ type: 'twice' });
   const runs: string[] = [];
   const workers = ['a', 'b'].map((name) =>
-    createWorker({ url: server.address, name, handlers: [handle(twice, async ({ id }) => void runs.push(id))] }),
+    createWorker({ url: server.address, name, jobs: [handle(twice, async ({ id }) => void runs.push(id))] }),
   );
   await Promise.all(workers.map((worker) => worker.start()));
   const client = createClient({ url: server.address });
@@ -49,7 +49,7 @@ test('V1 the same id twice in one request is one job that runs once', async () =
   const job = { job: twice, payload: null, options: { id } };
   const handles = await client.enqueueMany([job, job, { job: twice, payload: null }]);
   expect(handles.map((handle) => handle.created)).toEqual([true, false, true]);
-  await Promise.all(handles.map((handle) => client.result(handle)));
+  await Promise.all(handles.map((added) => added.result()));
   expect(runs.filter((run) => run === id)).toHaveLength(1);
   await client.close();
   await Promise.all(workers.map((worker) => worker.stop()));

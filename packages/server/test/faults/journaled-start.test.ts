@@ -31,45 +31,47 @@ afterEach(async ({ task }) => {
 async function killedBeforeTheHandler() {
   const worker = processes.startWorker('one', [server.url], { ...WITH_JOURNAL, failpoint: 'hold.journaled:1' });
   const client = createClient({ url: server.url });
-  const { id } = await client.enqueue(held, { ms: 0, number: 7 });
+  const job = await client.enqueue(held, { ms: 0, number: 7 });
   expect(await worker.exited).toBe('SIGKILL');
-  const isUnknown = async () => (await client.get(id))?.state === 'unknown';
-  const lastError = async () => (await client.get(id))?.attempts.at(-1)?.error;
-  return { client, id, isUnknown, lastError };
+  const isUnknown = async () => (await job.get()).state === 'unknown';
+  const lastError = async () => (await job.get()).attempts.at(-1)?.error;
+  return { client, job, isUnknown, lastError };
 }
 
-async function expectRetryRunsIt({ client, id }: Awaited<ReturnType<typeof killedBeforeTheHandler>>): Promise<void> {
+type Killed = Awaited<ReturnType<typeof killedBeforeTheHandler>>;
+
+async function expectRetryRunsIt({ client, job }: Killed): Promise<void> {
   expect(processes.executions()).toEqual([]);
-  await client.retry(id);
-  expect(await client.result(id)).toBe(7);
-  expect(processes.executions()).toMatchObject([{ id, attempt: 2 }]);
+  await job.retry();
+  expect(await job.result()).toBe(7);
+  expect(processes.executions()).toMatchObject([{ id: job.id, attempt: 2 }]);
   await client.close();
 }
 
 it('becomes unknown as soon as the next process has read the journal, says so, and runs when a person retries it', {
   timeout: TEST_MS,
 }, async () => {
-  const job = await killedBeforeTheHandler();
+  const killed = await killedBeforeTheHandler();
   processes.startWorker('one', [server.url], WITH_JOURNAL);
-  await until('the job is unknown', job.isUnknown);
-  expect(await job.lastError()).toMatchObject({
+  await until('the job is unknown', killed.isUnknown);
+  expect(await killed.lastError()).toMatchObject({
     code: 'lost',
     message: expect.stringMatching(/process of the worker ended .* journal .* begun, was just about to/),
   });
-  await expectRetryRunsIt(job);
+  await expectRetryRunsIt(killed);
 });
 
 it('stays unknown if the next process comes only when the lease is over, because its journal names the job', {
   timeout: TEST_MS,
 }, async () => {
-  const job = await killedBeforeTheHandler();
-  await until('the worker is given up', job.isUnknown);
-  expect(await job.lastError()).toMatchObject({ code: 'lost', message: expect.stringContaining('worker was lost') });
+  const killed = await killedBeforeTheHandler();
+  await until('the worker is given up', killed.isUnknown);
+  expect(await killed.lastError()).toMatchObject({ code: 'lost', message: expect.stringContaining('worker was lost') });
   processes.startWorker('one', [server.url], WITH_JOURNAL);
   await until('the journal was read', async () => {
-    const { rows } = await database.pool.query('select inherited from drover.job where id = $1', [job.id]);
+    const { rows } = await database.pool.query('select inherited from drover.job where id = $1', [killed.job.id]);
     return rows[0]?.inherited === true;
   });
-  expect(await job.isUnknown()).toBe(true);
-  await expectRetryRunsIt(job);
+  expect(await killed.isUnknown()).toBe(true);
+  await expectRetryRunsIt(killed);
 });

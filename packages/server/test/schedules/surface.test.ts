@@ -1,7 +1,7 @@
 /** Schedules as their users meet them: SDK, HTTP API and command line on a running server with a worker. */
 import { scheduleSchema } from '@drover/protocol';
-import { type Client, createClient, defineJob, defineSchedule } from '@drover/sdk';
-import { createWorker, handle } from '@drover/sdk/worker';
+import { type Client, createClient, defineJob, defineSchedule, handle } from '@drover/sdk';
+import { createWorker } from '@drover/sdk/worker';
 import { pino } from 'pino';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createServer, type DroverServer } from '../../src/server.js';
@@ -40,14 +40,13 @@ describe('the SDK (J7)', () => {
     });
     const tick = defineJob<{ n: number }>({ type: 'tick' });
     const worker = createWorker({
-      handlers: [
+      jobs: [
         handle(tick, ({ payload, occurrence }) => {
           if (payload.n === 7 && occurrence) seen.push(occurrence);
           if (seen.length === 2) enough();
         }),
       ],
       url: server.address,
-      selfDestruct: false,
     });
     await worker.start();
     await client.schedules.put(defineSchedule({ name: 'ticking', every: '1s', job: tick, payload: { n: 7 } }));

@@ -8,10 +8,10 @@
  */
 import { fileURLToPath } from 'node:url';
 import type { Outcome } from '@drover/protocol';
+import { JOB, type RunnableJob } from '../../job-definition.js';
 import type { Logger } from '../../logger.js';
 import type { Attempt } from '../attempt.js';
-import type { JobHandler } from '../handle.js';
-import type { ContextServices } from '../job-context.js';
+import type { ContextServices } from '../attempt-context.js';
 import { outcomeOfError } from '../outcome.js';
 import { limitTime } from '../time-limit.js';
 import type { Ended, JobListener, JobProcess } from './job-process.js';
@@ -59,12 +59,12 @@ export class IsolatedRunner {
   }
 
   /** Never rejects. No outcome means that the job is no longer ours to report. */
-  async run(attempt: Attempt, handler: JobHandler): Promise<Outcome | undefined> {
+  async run(attempt: Attempt, job: RunnableJob): Promise<Outcome | undefined> {
     const { now, random } = this.#options;
     const { assignment } = attempt;
     const startedAt = now();
     try {
-      const isolated = isolatedHandler(handler);
+      const isolated = isolatedHandler(job);
       const process = await this.#pool.take(isolated, attempt.signal);
       const outcome = await this.#runIn(process, attempt, isolated);
       // Lost in the moment of its end: the process did not know.
@@ -138,8 +138,9 @@ export class IsolatedRunner {
   }
 }
 
-function isolatedHandler({ definition, module, loader }: JobHandler): IsolatedHandler {
-  const { type, isolation } = definition;
+function isolatedHandler(job: RunnableJob): IsolatedHandler {
+  const { type } = job;
+  const { isolation, module, loader } = job[JOB];
   if (isolation === undefined || module === undefined) {
     throw new Error(`the handler of ${type} has no module to be loaded from`);
   }

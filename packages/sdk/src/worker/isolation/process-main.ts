@@ -6,11 +6,11 @@
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { TimeoutError } from '../../errors.js';
+import { JOB, type RunnableJob } from '../../job-definition.js';
 import { Attempt, InterruptedError } from '../attempt.js';
-import type { JobHandler } from '../handle.js';
 import { Runner } from '../runner.js';
-import { handlersOf } from './attach-module.js';
 import { markAsIsolated } from './inside.js';
+import { jobsOf } from './jobs-of.js';
 import { Leftovers } from './leftovers.js';
 import { type FromProcess, MARK_VARIABLE, type ToProcess, toProcessMessage } from './messages.js';
 import { ProcessServices } from './process-services.js';
@@ -28,8 +28,8 @@ process.title = `drover ${type}`;
 process.on('disconnect', () => killOwnTree(mark));
 markAsIsolated();
 await startWatchdog();
-const handler = await loadHandler();
-const runner = new Runner({ handlers: [handler], services, logger: services.logger });
+const job = await loadJob();
+const runner = new Runner({ jobs: [job], services, logger: services.logger });
 const leftovers = new Leftovers();
 process.on('message', (raw) => received(toProcessMessage(raw)));
 send({ kind: 'ready' });
@@ -74,12 +74,12 @@ async function startWatchdog(): Promise<void> {
   watchdog.on('exit', () => killOwnTree(mark));
 }
 
-async function loadHandler(): Promise<JobHandler> {
+async function loadJob(): Promise<RunnableJob> {
   try {
-    const found = handlersOf((await import(module)) as object).find(({ definition }) => definition.type === type);
+    const found = jobsOf((await import(module)) as object, module).find((candidate) => candidate.type === type);
     if (found === undefined) throw new Error(`it exports no handler of "${type}"`);
     // Isolated already.
-    return { ...found, definition: { ...found.definition, isolation: undefined } };
+    return { ...found, [JOB]: { ...found[JOB], isolation: undefined } };
   } catch (error) {
     const { message, stack = message } = error instanceof Error ? error : new Error(String(error));
     await new Promise((resolve) => process.send?.({ drover: { kind: 'unusable', message, stack } }, resolve));

@@ -6,8 +6,8 @@
  * one too many first ends the process that has been idle longest. A process is given out again only if its
  * last job ended by itself and left nothing running.
  */
+import type { ProcessIsolation } from '../../isolation-option.js';
 import type { Logger } from '../../logger.js';
-import type { ProcessIsolation } from './isolation-option.js';
 import { JobProcess } from './job-process.js';
 import { nodeArguments } from './node-arguments.js';
 import { ProcessTable } from './process-table.js';

@@ -5,7 +5,7 @@
  */
 import type { LogFields, Logger } from '../../logger.js';
 import type { Attempt } from '../attempt.js';
-import type { ContextServices } from '../job-context.js';
+import type { ContextServices } from '../attempt-context.js';
 import type { Envelope, FromProcess } from './messages.js';
 
 const PROGRESS_EVERY_MS = 50;

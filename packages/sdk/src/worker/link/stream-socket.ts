@@ -10,7 +10,7 @@ import { createRequire } from 'node:module';
 import type { ServerMessage } from '@drover/protocol';
 import { DroverError, isErrorCode } from '@drover/protocol/errors';
 import { LIMITS } from '@drover/protocol/limits';
-import { serverError } from '../../client/server-error.js';
+import { serverError } from '../../server-error.js';
 import type { Patience } from './patience.js';
 
 // Required: to import a package of this kind, Node first reads all its files for the names they export, which would

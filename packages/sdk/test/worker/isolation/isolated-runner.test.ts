@@ -1,16 +1,15 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { InterruptedError } from '../../../src/worker/attempt.js';
-import type { JobHandler } from '../../../src/worker/index.js';
-import { handlersOf } from '../../../src/worker/isolation/attach-module.js';
+import { jobsOf } from '../../../src/worker/isolation/jobs-of.js';
 import { killProcesses } from '../../../src/worker/isolation/process-table.js';
 import { isRunning, running, type Started, TestWorker } from './support.js';
 
 const loaded: object = await import('./fixtures/handlers.mjs' as string);
-const handlers: JobHandler[] = handlersOf(loaded);
+const jobs = jobsOf(loaded, new URL('./fixtures/handlers.mjs', import.meta.url));
 
 let worker: TestWorker;
 const start = () => {
-  worker = new TestWorker(handlers);
+  worker = new TestWorker(jobs);
 };
 const stop = async () => {
   await worker.runner.stop();
@@ -32,7 +31,7 @@ describe('an isolated handler', () => {
     const { result, children } = ended as { result: string; children: { id: string }[] };
     expect(JSON.parse(result)).toEqual({
       isDate: true,
-      ...{ id, type: 'context', queue: 'mail', attempt: 3, maxAttempts: 10, fence: 1, idempotencyKey: id, runId: id },
+      ...{ id, type: 'context', queue: 'mail', attempt: 3, maxAttempts: 10, fence: 1, idempotencyKey: id },
       child: { id: children[0]?.id },
       aborted: false,
     });
@@ -205,7 +204,7 @@ describe('processes', () => {
   });
 
   it('are never more than there are slots', async () => {
-    worker = new TestWorker(handlers, 2);
+    worker = new TestWorker(jobs, 2);
     const most: number[] = [];
     const types = ['pid', 'echo', 'throwing'];
     const inTurn = async (offset: number) => {

@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { defineJob } from '../../../src/index.js';
-import { attachModule, createWorker, handle, handlersOf, type JobHandler } from '../../../src/worker/index.js';
+import { defineJob, handle, type RunnableJob } from '../../../src/index.js';
+import { JOB } from '../../../src/job-definition.js';
+import { createWorker, jobsOf } from '../../../src/worker/index.js';
 import { nodeArguments } from '../../../src/worker/isolation/node-arguments.js';
 import { TestWorker } from './support.js';
 
@@ -10,18 +11,16 @@ const job = defineJob({ type: 'job', isolation: 'process' });
 let worker: TestWorker | undefined;
 afterEach(() => worker?.runner.stop());
 
-function run(handlers: JobHandler[], payload?: unknown) {
-  worker = new TestWorker(handlers);
-  return worker.run(handlers[0]?.definition.type as string, payload);
+function run(jobs: RunnableJob[], payload?: unknown) {
+  worker = new TestWorker(jobs);
+  return worker.run(jobs[0]?.type as string, payload);
 }
 
 describe('the module of an isolated handler', () => {
   it('may be TypeScript, given what loads it', async () => {
-    const typed = handlersOf((await import('./fixtures/typescript-handlers.js' as string)) as object);
-    const attached = attachModule(typed, fixture('typescript-handlers.ts'), {
-      loader: import.meta.resolve('tsx'),
-    });
-    expect(await run(attached, { n: 1 })).toMatchObject({ kind: 'succeeded', result: '"yes 1"' });
+    const module = (await import('./fixtures/typescript-handlers.js' as string)) as object;
+    const jobs = jobsOf(module, fixture('typescript-handlers.ts'), { loader: import.meta.resolve('tsx') });
+    expect(await run(jobs, { n: 1 })).toMatchObject({ kind: 'succeeded', result: '"yes 1"' });
   });
 
   it.each([
@@ -46,17 +45,17 @@ describe('the module of an isolated handler', () => {
 
   it('must be known when the worker is created', () => {
     const without = handle(job, () => {});
-    expect(() => createWorker({ handlers: [without] })).toThrow(/isolated handler of "job".*module: import\.meta\.url/);
+    expect(() => createWorker({ jobs: [without] })).toThrow(/isolated job "job".*module: import\.meta\.url/);
     expect(() => handle(job, () => {}, { module: './job.js' })).toThrow(
       'handle: module: expected the address of a file, as import.meta.url gives it, got "./job.js"',
     );
     expect(() => handle(job, () => {}, { modul: import.meta.url } as never)).toThrow('did you mean "module"?');
-    expect(attachModule([without], import.meta.url)[0]).toMatchObject({ module: import.meta.url });
+    expect(jobsOf({ without }, import.meta.url)[0]?.[JOB].module).toBe(import.meta.url);
   });
 
-  it('keeps what a handler says of itself, without the name of an instance', () => {
+  it('keeps what a job says of itself, without the name of an instance', () => {
     const own = handle(job, () => {}, { module: 'file:///a.ts?tsx-namespace=1&x=2' });
-    expect(attachModule([own], 'file:///b.ts')[0]?.module).toBe('file:///a.ts?x=2');
+    expect(jobsOf({ own }, 'file:///b.ts')[0]?.[JOB].module).toBe('file:///a.ts?x=2');
   });
 });
 

@@ -2,10 +2,10 @@
 import { readFileSync } from 'node:fs';
 import type { Assignment, Outcome } from '@drover/protocol';
 import { newId } from '@drover/protocol';
+import type { RunnableJob } from '../../../src/index.js';
 import type { LogFields } from '../../../src/logger.js';
 import { Attempt } from '../../../src/worker/attempt.js';
-import type { JobHandler } from '../../../src/worker/index.js';
-import type { ContextServices } from '../../../src/worker/job-context.js';
+import type { ContextServices } from '../../../src/worker/attempt-context.js';
 import { Runner } from '../../../src/worker/runner.js';
 
 /** Processes run the built package, as they do for users: the handlers' modules import it by its name. */
@@ -19,14 +19,14 @@ export class TestWorker {
   readonly progress: string[] = [];
   #wake: () => void = () => {};
 
-  constructor(handlers: readonly JobHandler[], slots = 4) {
+  constructor(jobs: readonly RunnableJob[], slots = 4) {
     const write = (level: string) => (fields: LogFields, message: string) => {
       this.lines.push({ level, fields, message });
       this.#wake();
     };
     const logger = { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') };
     const services: ContextServices = { logger, reportProgress: (_attempt, value) => this.progress.push(value) };
-    this.runner = new Runner({ handlers, services, logger, slots, processMain: PROCESS_MAIN });
+    this.runner = new Runner({ jobs, services, logger, slots, processMain: PROCESS_MAIN });
   }
 
   get pids(): number[] {

@@ -1,8 +1,8 @@
 /** What a worker does about its lease, seen from a scripted server; workers that may die are real processes. */
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { defineJob } from '../../../src/index.js';
-import { createWorker, handle, type JobHandler, type Worker, type WorkerOptions } from '../../../src/worker/index.js';
+import { defineJob, handle, type RunnableJob } from '../../../src/index.js';
+import { createWorker, type Worker, type WorkerOptions } from '../../../src/worker/index.js';
 import { gate } from '../../support/gate.js';
 import { assignment, type PeerConnection, StreamPeer } from '../../support/stream-peer.js';
 import { WorkerProcess } from '../../support/worker-process.js';
@@ -32,9 +32,9 @@ function processWith(options: Partial<WorkerOptions> = {}): WorkerProcess {
   return started;
 }
 
-async function workerWith(handlers: JobHandler[], options: Partial<WorkerOptions> = {}): Promise<PeerConnection> {
+async function workerWith(jobs: RunnableJob[], options: Partial<WorkerOptions> = {}): Promise<PeerConnection> {
   const worker = createWorker({
-    handlers,
+    jobs,
     url: peer.url,
     logger: silent,
     drainTimeout: 0,
@@ -185,7 +185,7 @@ describe('a worker whose server dies', () => {
     const healthy = await new StreamPeer().listen();
     const deaf = await Promise.all([1, 2, 3].map(deafServer));
     try {
-      const worker = createWorker({ handlers: [slow], url: peer.url, logger: silent, selfDestruct: false });
+      const worker = createWorker({ jobs: [slow], url: peer.url, logger: silent, selfDestruct: false });
       workers.push(worker);
       const started = worker.start();
       const connection = await peer.connection();
@@ -292,12 +292,6 @@ describe('selfDestruct', () => {
     worker.signal('SIGCONT');
     expect(await worker.ended).toEqual({ code: null, signal: 'SIGKILL' });
     expect(worker.lines.join('\n')).toContain('the lease is over');
-  });
-
-  it('must be chosen by a worker inside an application; without a choice it is off, and a warning says so', async () => {
-    const worker = new WorkerProcess({ options: { url: peer.url }, ownsProcess: false });
-    processes.push(worker);
-    expect(await worker.says('warn')).toContain('choose selfDestruct');
   });
 });
 

@@ -17,7 +17,7 @@ import { runSampleLoad } from '../sample-load.js';
 import { runUntilStopped, type Teardown } from '../stop-signal.js';
 import { startWorkerProcess } from '../worker-process.js';
 
-const SAMPLE_MODULE = fileURLToPath(new URL('../../sample/worker.js', import.meta.url));
+const SAMPLE_MODULE = fileURLToPath(new URL('../../sample/jobs.js', import.meta.url));
 const DEFAULT_ADDRESS = `http://${SETTINGS.host.default}:${SETTINGS.port.default}`;
 const REFRESH_MS = 1000;
 /** With that many jobs waiting, adding more shows nothing new. */

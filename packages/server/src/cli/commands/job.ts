@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { DURATION_EXPECTED, invalidInput, type JobState, listJobsQuery, parseDuration } from '@drover/protocol';
-import { type Client, JobCancelledError, JobFailedError, type JobFilter } from '@drover/sdk';
+import { type Duration, JobCancelledError, JobFailedError, type JobFilter, type JobHandle } from '@drover/sdk';
 import type { Command } from 'commander';
 import { addSettingFlags, type CliContext, type GlobalOptions } from '../context.js';
 import { UsageError } from '../exit-codes.js';
@@ -31,7 +31,7 @@ function addFail(job: Command, context: CliContext): void {
     .argument('<id>', 'id of the job')
     .option('--reason <text>', 'what is known of it');
   addSettingFlags(command, 'client').action(async (id: string, { reason }: { reason?: string }) => {
-    const failed = await withClient(command, context, (client) => client.fail(id, reason));
+    const failed = await withClient(command, context, (client) => client.job(id).fail(reason));
     show(command, context, failed, () => `${failed.id} ${failed.state}`);
   });
 }
@@ -54,8 +54,9 @@ function addAdd(job: Command, context: CliContext): void {
       } = newJobFrom(type, await readPayload(payload, flags, context), flags);
       checkWaiting(flags);
       await withClient(command, context, async (client) => {
-        const { id, created } = await client.enqueue(type, given, options);
-        if (flags.wait) await waitFor(client, command, context, id, flags.waitTimeout);
+        const added = await client.enqueue(type, given, options);
+        const { id, created } = added;
+        if (flags.wait) await waitFor(added, command, context, flags.waitTimeout);
         else show(command, context, { id, created }, () => (created ? id : `${id} (was there already)`));
       });
     },
@@ -116,7 +117,7 @@ function addList(job: Command, context: CliContext): void {
 function addShow(job: Command, context: CliContext): void {
   const command = job.command('show').description('Show a job with its attempts.').argument('<id>', 'id of the job');
   addSettingFlags(command, 'client').action(async (id: string) => {
-    const found = await withClient(command, context, (client) => client.get(id));
+    const found = await withClient(command, context, (client) => client.job(id).get());
     show(command, context, found, () => jobText(found));
   });
 }
@@ -124,7 +125,7 @@ function addShow(job: Command, context: CliContext): void {
 function addChange(job: Command, context: CliContext, verb: 'cancel' | 'retry', description: string): void {
   const command = job.command(verb).description(description).argument('<id>', 'id of the job');
   addSettingFlags(command, 'client').action(async (id: string) => {
-    const changed = await withClient(command, context, (client) => client[verb](id));
+    const changed = await withClient(command, context, (client) => client.job(id)[verb]());
     show(command, context, changed, () => jobText(changed));
   });
 }
@@ -136,20 +137,20 @@ function addWait(job: Command, context: CliContext): void {
     .argument('<id>', 'id of the job')
     .option('--wait-timeout <duration>', 'how long to wait');
   addSettingFlags(command, 'client').action(async (id: string, flags: { waitTimeout?: string }) => {
-    await withClient(command, context, (client) => waitFor(client, command, context, id, flags.waitTimeout));
+    await withClient(command, context, (client) => waitFor(client.job(id), command, context, flags.waitTimeout));
   });
 }
 
 /** A job that ends badly is an answer, too: it is printed, and the error that follows sets the exit code. */
 async function waitFor(
-  client: Client,
+  job: JobHandle,
   command: Command,
   context: CliContext,
-  id: string,
   timeout: string | undefined,
 ): Promise<void> {
+  const { id } = job;
   try {
-    const result = await client.result(id, timeout === undefined ? {} : { timeout: timeout as `${number}s` });
+    const result = await job.result(timeout === undefined ? {} : { timeout: timeout as Duration });
     const answer = { id, state: 'succeeded', result };
     show(command, context, answer, () => printable(JSON.stringify(result ?? null)));
   } catch (error) {

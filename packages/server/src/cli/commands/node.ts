@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import type { Command } from 'commander';
 import type { ConfiguredToken } from '../../config/server-config.js';
 import { addSettingFlags, type CliContext, settingsFor } from '../context.js';
-import { loadHandlers } from '../load-handlers.js';
+import { loadJobs } from '../load-jobs.js';
 import { createLogger } from '../logger.js';
 import { openWorker } from '../open-worker.js';
 import { runUntilStopped } from '../stop-signal.js';
@@ -12,20 +12,19 @@ export function addNodeCommand(program: Command, context: CliContext): void {
   const command = program
     .command('node')
     .description('Run a server and a worker in one process.')
-    .option('--worker <module>', 'the module whose handlers to run; without it there is only a server');
+    .option('--worker <module>', 'the module whose jobs to run; without it there is only a server');
   addSettingFlags(command, 'node').action(async (options: { worker?: string }) => {
     const settings = await settingsFor(command, 'node', context);
     const logger = createLogger(settings, context.stderr);
-    const handlers = options.worker === undefined ? [] : await loadHandlers(options.worker, context.cwd);
+    const jobs = options.worker === undefined ? [] : await loadJobs(options.worker, context.cwd);
     const token = randomBytes(24).toString('base64url');
     const own: ConfiguredToken = { name: `node-${process.pid}`, role: 'worker', token };
     // Loaded only here: commands that just talk to a server start in a fraction of the time.
     const { openServer } = await import('../open-server.js');
     await runUntilStopped(async ({ signal, teardown }) => {
       const address = await openServer(settings, { context, logger, teardown, signal, ownTokens: [own] });
-      if (handlers.length > 0)
-        await openWorker(settings, { handlers, url: [address], token, logger, teardown, signal });
-      logger.info({ address, jobTypes: handlers.length }, 'node is ready');
+      if (jobs.length > 0) await openWorker(settings, { jobs, url: [address], token, logger, teardown, signal });
+      logger.info({ address, jobTypes: jobs.length }, 'node is ready');
     });
     logger.info('node has stopped');
   });

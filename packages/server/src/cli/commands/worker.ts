@@ -1,7 +1,7 @@
-/** `drover worker <module>`: runs the handlers of a module until it is told to stop, then lets them finish. */
+/** `drover worker <module>`: runs the jobs of a module until it is told to stop, then lets them finish. */
 import type { Command } from 'commander';
 import { addSettingFlags, type CliContext, settingsFor } from '../context.js';
-import { loadHandlers } from '../load-handlers.js';
+import { loadJobs } from '../load-jobs.js';
 import { createLogger } from '../logger.js';
 import { openWorker } from '../open-worker.js';
 import { runUntilStopped } from '../stop-signal.js';
@@ -9,15 +9,15 @@ import { runUntilStopped } from '../stop-signal.js';
 export function addWorkerCommand(program: Command, context: CliContext): void {
   const command = program
     .command('worker')
-    .description('Run a worker with the handlers that a module exports (JavaScript or TypeScript).')
+    .description('Run a worker with the jobs that a module exports (JavaScript or TypeScript).')
     .argument('<module>', 'path of the module');
   addSettingFlags(command, 'worker').action(async (modulePath: string) => {
     const settings = await settingsFor(command, 'worker', context);
     const logger = createLogger(settings, context.stderr);
-    const handlers = await loadHandlers(modulePath, context.cwd);
+    const jobs = await loadJobs(modulePath, context.cwd);
     await runUntilStopped(async ({ signal, teardown }) => {
       const { url, token } = settings;
-      await openWorker(settings, { handlers, url, token, logger, teardown, signal });
+      await openWorker(settings, { jobs, url, token, logger, teardown, signal });
     });
     logger.info('worker has stopped');
   });

@@ -2,22 +2,25 @@
 import { openSync, writeSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { defineJob } from '@drover/sdk';
-import { createWorker, handle, runWorker } from '@drover/sdk/worker';
+import { createWorker, runWorker } from '@drover/sdk/worker';
 
 const { name, urls, witness: path, dataDir } = JSON.parse(process.env.FAULTS_WORKER ?? '{}');
 const witness = openSync(path, 'a');
 const now = () => Number(process.hrtime.bigint() / 1000n) / 1000;
 let executions = 0;
 
-const work = handle(defineJob({ type: 'work' }), async ({ id, attempt, payload }) => {
-  executions += 1;
-  const number = executions;
-  writeSync(witness, `s ${number} ${id} ${attempt} ${now()}\n`);
-  if (payload.ms > 0) await delay(payload.ms);
-  writeSync(witness, `e ${number} ${id} ${attempt} ${now()}\n`);
-  return payload.number;
+const work = defineJob({
+  type: 'work',
+  run: async ({ id, attempt, payload }) => {
+    executions += 1;
+    const number = executions;
+    writeSync(witness, `s ${number} ${id} ${attempt} ${now()}\n`);
+    if (payload.ms > 0) await delay(payload.ms);
+    writeSync(witness, `e ${number} ${id} ${attempt} ${now()}\n`);
+    return payload.number;
+  },
 });
 
 process.on('disconnect', () => process.exit(1));
 process.channel?.unref();
-await runWorker(createWorker({ handlers: [work], name, url: urls, slots: 5, dataDir }));
+await runWorker(createWorker({ jobs: [work], name, url: urls, slots: 5, dataDir }));

@@ -6,7 +6,7 @@
  * heap gets the same limit by `--max-old-space-size`, which V8 keeps to the byte.
  */
 import type { Duration } from '@drover/protocol';
-import { durationOption, integerOption, refuse, refuseUnknownOptions } from '../../options.js';
+import { durationOption, integerOption, refuse, refuseUnknownOptions } from './options.js';
 
 const MIB = 1024 * 1024;
 const UNIT_BYTES: Readonly<Record<string, number>> = { MiB: MIB, GiB: 1024 * MIB };

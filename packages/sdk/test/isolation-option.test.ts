@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { defineJob, type IsolationInput } from '../../../src/index.js';
+import { defineJob, type IsolationInput } from '../src/index.js';
+import { JOB } from '../src/job-definition.js';
 
 const isolationOf = (isolation: unknown) =>
-  defineJob({ type: 'job', isolation: isolation as IsolationInput }).isolation;
+  defineJob({ type: 'job', isolation: isolation as IsolationInput })[JOB].isolation;
 const MIB = 1024 * 1024;
 
 describe('the isolation of a job type', () => {

@@ -1,41 +1,19 @@
 /**
- * What a handler is given. Everything but the payload is made when it is first asked for: a job that only
- * reads its payload pays for nothing else. All members may be taken out by destructuring.
+ * The context of one attempt's handler. Everything but the payload is made when it is first asked for: a job that only
+ * reads its payload pays for nothing else.
  */
 import { DroverError, LIMITS, type NewJob } from '@drover/protocol';
-import type { JobDefinition } from '../define-job.js';
-import {
-  checkPayload,
-  definitionOf,
-  type EnqueueOptions,
-  encodeChecked,
-  type JobReference,
-  jobText,
-  type PayloadArguments,
-} from '../encode-job.js';
+import { checkPayload, definitionOf, encodeChecked, jobText } from '../encode-job.js';
+import type {
+  EnqueueChild,
+  EnqueueOptions,
+  JobContext,
+  JobLog,
+  JobLogMethod,
+  JobReference,
+} from '../job-definition.js';
 import type { LogFields, Logger } from '../logger.js';
 import type { Attempt } from './attempt.js';
-
-/** A line with or without fields of its own; the job's fields are added. */
-export type JobLogMethod = {
-  (message: string): void;
-  (fields: LogFields, message: string): void;
-};
-
-export type JobLog = {
-  readonly debug: JobLogMethod;
-  readonly info: JobLogMethod;
-  readonly warn: JobLogMethod;
-  readonly error: JobLogMethod;
-};
-
-export type EnqueueChild = {
-  <Input>(
-    definition: JobDefinition<Input, unknown, unknown, unknown>,
-    ...rest: PayloadArguments<Input>
-  ): { readonly id: string };
-  (type: string, payload?: unknown, options?: EnqueueOptions): { readonly id: string };
-};
 
 /** What a context needs of its worker. */
 export type ContextServices = {
@@ -43,19 +21,18 @@ export type ContextServices = {
   reportProgress(attempt: Attempt, value: string): void;
 };
 
-export class JobContext<Payload = unknown> {
-  readonly payload: Payload;
+export class AttemptContext implements JobContext {
+  readonly payload: unknown;
   readonly #attempt: Attempt;
   readonly #services: ContextServices;
   #log: JobLog | undefined;
 
-  constructor(payload: Payload, attempt: Attempt, services: ContextServices) {
+  constructor(payload: unknown, attempt: Attempt, services: ContextServices) {
     this.payload = payload;
     this.#attempt = attempt;
     this.#services = services;
   }
 
-  /** Aborted when the job is cancelled, out of time, lost to another worker, or the worker must go. */
   get signal(): AbortSignal {
     return this.#attempt.signal;
   }
@@ -72,7 +49,6 @@ export class JobContext<Payload = unknown> {
     return this.#attempt.assignment.queue;
   }
 
-  /** The first is 1. */
   get attempt(): number {
     return this.#attempt.assignment.attempt;
   }
@@ -81,23 +57,15 @@ export class JobContext<Payload = unknown> {
     return this.#attempt.assignment.maxAttempts;
   }
 
-  /** Grows with every start of this job: give it to a store that refuses writes with an older number. */
   get fence(): number {
     return this.#attempt.assignment.fence;
   }
 
-  /** The same over all attempts of this job: give it to services that recognise repeated calls. */
   get idempotencyKey(): string {
     return this.#attempt.assignment.id;
   }
 
-  /** The run this job belongs to; a job that belongs to none is its own. */
-  get runId(): string {
-    return this.#attempt.assignment.id;
-  }
-
-  /** The schedule that made this job and the nominal time it stands for; undefined for other jobs. */
-  get occurrence(): { readonly schedule: string; readonly nominalAt: string } | undefined {
+  get occurrence(): JobContext['occurrence'] {
     return this.#attempt.assignment.occurrence;
   }
 
@@ -106,7 +74,6 @@ export class JobContext<Payload = unknown> {
     return this.#log;
   }
 
-  /** Shows how far the job is. Only the latest value is kept and it is sent a few times a second. */
   get progress(): (value: unknown) => void {
     return (value) => {
       const text = JSON.stringify(value) ?? 'null';
@@ -117,7 +84,6 @@ export class JobContext<Payload = unknown> {
     };
   }
 
-  /** Adds a job that becomes real together with this one's success, or not at all. */
   get enqueue(): EnqueueChild {
     return (reference: JobReference, payload?: unknown, options?: EnqueueOptions) =>
       addChild(this.#attempt, reference, payload, options);

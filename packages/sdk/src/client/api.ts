@@ -1,0 +1,110 @@
+/**
+ * The HTTP API as typed calls. Method, path, what a route takes and what it answers come from the route table; an
+ * answer is parsed with the route's own schema, so what a caller gets is what its type says.
+ */
+import {
+  type CalledRoute,
+  checkAnswer,
+  invalidInput,
+  type JobState,
+  ROUTES,
+  type RouteAnswer,
+  type RouteInput,
+  type RouteName,
+} from '@drover/protocol';
+import { ConnectionError } from '../errors.js';
+import { refuse } from '../options.js';
+import type { NewJobsRequest } from './call-stream.js';
+import type { RequestText } from './http-transport.js';
+import type { Requester } from './requester.js';
+
+type CallOptions = {
+  /** How long the server may wait before it answers. */
+  waitMs?: number | undefined;
+  signal?: AbortSignal | undefined;
+};
+
+/** The input of any route. */
+type AnyInput = { readonly params?: Record<string, string>; readonly query?: object; readonly body?: unknown };
+
+export class Api {
+  readonly #requester: Requester;
+
+  constructor(requester: Requester) {
+    this.#requester = requester;
+  }
+
+  call<Name extends RouteName>(name: Name, input: RouteInput<Name>, options?: CallOptions): Promise<RouteAnswer<Name>>;
+  async call<Name extends RouteName>(
+    name: Name,
+    input: AnyInput,
+    options: CallOptions = {},
+  ): Promise<RouteAnswer<Name>> {
+    return parseAnswer(name, await this.#requester.request({ ...requestOf(name, input), ...options }));
+  }
+
+  /**
+   * A change of a job. Undefined if an earlier try, whose answer was lost, has made it: the server refuses the
+   * repetition and names one of these states.
+   */
+  change<Name extends RouteName>(
+    name: Name,
+    input: RouteInput<Name>,
+    doneIn: readonly JobState[],
+  ): Promise<RouteAnswer<Name> | undefined>;
+  async change<Name extends RouteName>(
+    name: Name,
+    input: AnyInput,
+    doneIn: readonly JobState[],
+  ): Promise<RouteAnswer<Name> | undefined> {
+    const answer = await this.#requester.request({ ...requestOf(name, input), doneIn });
+    return answer === undefined ? undefined : parseAnswer(name, answer);
+  }
+
+  /** Adds jobs that are encoded already. */
+  async add<Name extends CalledRoute>(
+    name: Name,
+    body: RequestText,
+    newJobs: NewJobsRequest | undefined,
+  ): Promise<RouteAnswer<Name>> {
+    const { method, path } = ROUTES[name];
+    return parseAnswer(name, await this.#requester.request({ method, path, body, call: name, newJobs }));
+  }
+
+  close(): void {
+    this.#requester.close();
+  }
+}
+
+function requestOf(name: RouteName, { params = {}, query = {}, body }: AnyInput) {
+  const { method, path } = ROUTES[name];
+  return {
+    method,
+    path: pathText(name, path, params) + queryText(query),
+    body: body === undefined ? undefined : JSON.stringify(body),
+  };
+}
+
+function pathText(name: RouteName, path: string, params: Record<string, string>): string {
+  return path.replace(/:(\w+)/g, (_match, param: string) => {
+    const value = params[param];
+    if (typeof value !== 'string' || value === '') return refuse(name, param, value, 'a string that is not empty');
+    return encodeURIComponent(value);
+  });
+}
+
+function queryText(query: object): string {
+  const text = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) {
+    if (value !== undefined) text.set(name, value instanceof Date ? value.toISOString() : String(value));
+  }
+  return text.size === 0 ? '' : `?${text}`;
+}
+
+/** A server that answers in another form is no Drover server, or of a version that this client cannot read. */
+function parseAnswer<Name extends RouteName>(name: Name, answer: unknown): RouteAnswer<Name> {
+  const checked = checkAnswer(name, answer);
+  if (checked.success) return checked.data;
+  const { message } = invalidInput(checked.error, answer);
+  throw new ConnectionError(`the answer to ${name} has an unexpected form: ${message}`);
+}

@@ -1,0 +1,148 @@
+/**
+ * The types of a job: its definition, the context of its handler and the options of an enqueue. They are in one file
+ * because they refer to each other: a handler enqueues children, and children are named by their definitions.
+ */
+import type { BackoffInput, Duration, NewJob } from '@drover/protocol';
+import type { Snooze } from './errors.js';
+import type { ProcessIsolation } from './isolation-option.js';
+import type { LogFields } from './logger.js';
+import type { StandardSchema } from './standard-schema.js';
+
+/**
+ * Where a definition keeps what only the SDK reads. Registered for the process, because a worker module may come with
+ * its own copy of this package (a TypeScript module does), and its definitions must be recognised all the same.
+ */
+export const JOB: unique symbol = Symbol.for('@drover/sdk job');
+
+export type JobInternals = {
+  /** Undefined: the handler runs in the worker's process. */
+  readonly isolation: ProcessIsolation | undefined;
+  /** Parsed: durations in milliseconds. */
+  readonly defaults: Readonly<Omit<NewJob, 'id' | 'payload' | 'delay' | 'runAt' | 'expiresAt'>>;
+  /** The defaults as the inside of a JSON object, so that an enqueue only adds its id and payload. */
+  readonly encodedDefaults: string;
+  /** Address of the module that exports the job; the process of an isolated handler loads it from there. */
+  readonly module?: string | undefined;
+  /** Address of a module that must be loaded first, so that `module` can be. */
+  readonly loader?: string | undefined;
+};
+
+/**
+ * What `defineJob` returns. `Input` is what an enqueue takes and `Result` what a wait for the result gives. `Output` is
+ * the payload that the handler gets and `ResultInput` what it returns; they differ from the first two only if a schema
+ * transforms, and only `defineJob` and `handle` use them.
+ */
+export type JobDefinition<Input = unknown, Result = unknown, Output = unknown, ResultInput = unknown> = {
+  readonly type: string;
+  readonly payload: StandardSchema<Input, Output> | undefined;
+  readonly result: StandardSchema<ResultInput, Result> | undefined;
+  readonly [JOB]: JobInternals;
+};
+
+/** The handler of a job. */
+export type RunJob<Output, ResultInput> = (
+  context: JobContext<Output>,
+) => Promise<ResultInput | Snooze> | ResultInput | Snooze;
+
+/** A definition with its handler, from `defineJob` with `run` or from `handle`: what a worker takes. */
+export type RunnableJob = JobDefinition & { readonly run: (context: JobContext<never>) => unknown };
+
+/** A definition, or the bare name of a type that is defined elsewhere. */
+export type JobReference<Input = unknown, Result = unknown> = JobDefinition<Input, Result> | string;
+
+export type JobDefaults = {
+  queue?: string;
+  /** Larger numbers start first. */
+  priority?: number;
+  /** How many attempts the job gets in total. */
+  maxAttempts?: number;
+  backoff?: BackoffInput;
+  /** Limit for one attempt. */
+  timeout?: Duration;
+  /** How long the finished job is kept, in place of the server's setting. */
+  retention?: Duration;
+  tags?: string[];
+  /**
+   * What happens to a job whose worker is lost while it runs: `rerun` (default) gives it to another worker,
+   * `hold` makes it `unknown` until its worker's journal or a person says how it ended. Only `hold` is absolute.
+   */
+  onLost?: 'rerun' | 'hold';
+};
+
+export type EnqueueOptions = {
+  /** A UUID. Enqueuing the same id again is the same job. */
+  id?: string | undefined;
+  queue?: string | undefined;
+  priority?: number | undefined;
+  delay?: Duration | undefined;
+  /** Instead of `delay`. */
+  runAt?: string | Date | undefined;
+  maxAttempts?: number | undefined;
+  backoff?: BackoffInput | undefined;
+  timeout?: Duration | undefined;
+  /** At this time the job fails if it has not finished, also while it is still queued. */
+  expiresAt?: string | Date | undefined;
+  /** In place of the definition's tags. */
+  tags?: string[] | undefined;
+  retention?: Duration | undefined;
+  /** What happens to the job when its worker is lost: run it again, or hold it for a person or a late outcome. */
+  onLost?: 'rerun' | 'hold' | undefined;
+};
+
+/** One of many jobs to add at once. */
+export type JobToAdd = { job: JobReference; payload?: unknown; options?: EnqueueOptions | undefined };
+
+/** The payload may be left out where its type allows `undefined`. */
+export type PayloadArguments<Input> = undefined extends Input
+  ? [payload?: NoInfer<Input>, options?: EnqueueOptions]
+  : [payload: NoInfer<Input>, options?: EnqueueOptions];
+
+/** What a handler is given. All members may be taken out by destructuring. */
+export type JobContext<Payload = unknown> = {
+  readonly payload: Payload;
+  /** Aborted when the job is cancelled, out of time or lost to another worker, and when the worker must stop. */
+  readonly signal: AbortSignal;
+  readonly id: string;
+  readonly type: string;
+  readonly queue: string;
+  /** The first is 1. */
+  readonly attempt: number;
+  readonly maxAttempts: number;
+  /** Grows with every start of this job: give it to a store that refuses writes with an older number. */
+  readonly fence: number;
+  /** The same over all attempts of this job: give it to services that recognise repeated calls. */
+  readonly idempotencyKey: string;
+  /** The schedule that made this job and the nominal time it stands for; undefined for other jobs. */
+  readonly occurrence: { readonly schedule: string; readonly nominalAt: string } | undefined;
+  readonly log: JobLog;
+  /** Shows how far the job is. Only the latest value is kept, and it is sent a few times per second. */
+  readonly progress: (value: unknown) => void;
+  /** Adds a job that comes into existence with this one's success, or not at all. */
+  readonly enqueue: EnqueueChild;
+};
+
+export type EnqueueChild = <Input>(
+  job: JobReference<Input>,
+  ...rest: PayloadArguments<Input>
+) => { readonly id: string };
+
+/** A line with or without fields of its own; the job's fields are added. */
+export type JobLogMethod = {
+  (message: string): void;
+  (fields: LogFields, message: string): void;
+};
+
+export type JobLog = {
+  readonly debug: JobLogMethod;
+  readonly info: JobLogMethod;
+  readonly warn: JobLogMethod;
+  readonly error: JobLogMethod;
+};
+
+export function isJobDefinition(value: unknown): value is JobDefinition {
+  return typeof value === 'object' && value !== null && JOB in value;
+}
+
+export function isRunnableJob(value: unknown): value is RunnableJob {
+  return isJobDefinition(value) && 'run' in value && typeof value.run === 'function';
+}
