@@ -38,6 +38,16 @@ export function booleanOption(where: string, name: string, value: unknown): bool
   return refuse(where, name, value, 'true or false');
 }
 
+export function choiceOption<Choice extends string>(
+  where: string,
+  name: string,
+  value: unknown,
+  choices: readonly Choice[],
+): Choice | undefined {
+  if (value === undefined) return undefined;
+  return choices.find((choice) => choice === value) ?? refuse(where, name, value, `one of ${choices.join(', ')}`);
+}
+
 export function refuse(where: string, name: string, value: unknown, expected: string): never {
   const message = `expected ${expected}`;
   const shown = typeof value === 'string' ? JSON.stringify(value) : String(value);

@@ -6,7 +6,7 @@ import { isolated } from './isolated.mjs';
 import { note, now, options, witnessed } from './witnessed.mjs';
 
 const SLOTS = 30;
-const { name, instance, urls, dataDir, isHeedful } = options;
+const { name, instance, urls, journalDir, isHeedful } = options;
 const never = new Int32Array(new SharedArrayBuffer(4));
 
 /** Says that a planted job has begun. */
@@ -69,6 +69,6 @@ const logger = { debug() {}, info: log('info'), warn: log('warn'), error: log('e
 await runWorker(
   createWorker({
     jobs: isHeedful ? jobs : [...jobs, ...heedless],
-    ...{ name, url: urls, slots: SLOTS, drainTimeout: '3s', selfDestruct: true, dataDir, logger },
+    ...{ name, url: urls, slots: SLOTS, drainTimeout: '3s', onLeaseLost: 'exit', journalDir, logger },
   }),
 );

@@ -277,7 +277,7 @@ function serverCommand(machine: Machine, { databaseUrl, without, beat, lease }: 
 function workerCommand(name: string, key: string, { folder, serverUrls, without, heedful }: UnitSettings) {
   const options = {
     ...{ name, instance: key, urls: serverUrls, witness: join(folder, 'witness', `${key}.log`) },
-    dataDir: join(folder, 'data', name),
+    journalDir: join(folder, 'data', name),
     isHeedful: heedful.includes(name),
   };
   return { args: [WORKER], env: { CHAOS_WORKER: JSON.stringify(options), ...testEnv(without) } };

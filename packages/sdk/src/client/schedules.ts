@@ -15,14 +15,16 @@ import {
   type Schedule,
 } from '@drover/protocol';
 import { checkSchedulePayload, type ScheduleDefinition } from '../define-schedule.js';
-import { refuse, refuseUnknownOptions } from '../options.js';
+import { choiceOption, refuse, refuseUnknownOptions } from '../options.js';
 import type { Api } from './api.js';
+
+const MISSING = ['pause', 'delete', 'keep'] as const;
 
 export type SyncOptions = {
   /** The schedules of this group are those of the code, and no others. */
   group: string;
   /** What becomes of schedules of the group that the code no longer has. Default `pause`. */
-  missing?: 'pause' | 'delete' | 'keep' | undefined;
+  missing?: (typeof MISSING)[number] | undefined;
 };
 
 export type Synced = { put: string[]; resumed: string[]; paused: string[]; deleted: string[] };
@@ -98,9 +100,8 @@ export class Schedules {
    */
   async sync(definitions: readonly ScheduleDefinition[], options: SyncOptions): Promise<Synced> {
     refuseUnknownOptions('schedules.sync', options, ['group', 'missing']);
-    const { group, missing = 'pause' } = options;
-    if (!['pause', 'delete', 'keep'].includes(missing))
-      refuse('schedules.sync', 'missing', missing, 'pause, delete or keep');
+    const { group } = options;
+    const missing = choiceOption('schedules.sync', 'missing', options.missing, MISSING) ?? 'pause';
     const synced: Synced = { put: [], resumed: [], paused: [], deleted: [] };
     for (const definition of definitions) {
       const { name, pause } = await this.put({ ...definition, schedule: { ...definition.schedule, group } });

@@ -12,7 +12,14 @@ import {
 import { isJobDefinition, isRunnableJob, JOB, type RunnableJob } from '../job-definition.js';
 import type { Logger } from '../logger.js';
 import { stderrLogger } from '../logger.js';
-import { booleanOption, durationOption, integerOption, refuse, refuseUnknownOptions } from '../options.js';
+import {
+  booleanOption,
+  choiceOption,
+  durationOption,
+  integerOption,
+  refuse,
+  refuseUnknownOptions,
+} from '../options.js';
 import { givenToken, serverUrls } from '../server-urls.js';
 import { SDK_VERSION } from '../version.js';
 import { isIsolatedProcess } from './isolation/inside.js';
@@ -21,6 +28,9 @@ import { AdaptivePrefetch, fixedPrefetch, type Prefetch } from './prefetch.js';
 
 const DEFAULT_SLOTS = 10;
 const DEFAULT_DRAIN_MS = 30_000;
+
+export const ON_LEASE_LOST = ['exit', 'abort'] as const;
+export type OnLeaseLost = (typeof ON_LEASE_LOST)[number];
 
 export type WorkerOptions = {
   /** Jobs with their handlers, one for each type: from `defineJob` with `run`, or from `handle`. */
@@ -40,16 +50,17 @@ export type WorkerOptions = {
   /** How long `stop()` waits for running jobs before their signals are aborted. Default 30 s. */
   drainTimeout?: Duration | undefined;
   /**
-   * When no server has confirmed the lease in time and handlers do not stop whose jobs others may now start, the
-   * worker ends the whole process. Default: on for `runWorker`; elsewhere off, with a warning to choose.
+   * What to do when no server has confirmed the lease in time, the signals of the jobs that others may now start were
+   * aborted, and a handler in this process still runs: `exit` ends the process, `abort` leaves it at the signal.
+   * Default: `exit` for `runWorker`, whose process is there for the worker alone; otherwise `abort`.
    */
-  selfDestruct?: boolean | undefined;
+  onLeaseLost?: OnLeaseLost | undefined;
   /**
-   * A folder of this worker's own, kept over its restarts. In it, a journal keeps which jobs were started and how
-   * they ended, so that the next start delivers what this one could not. Default: none.
+   * A folder for this worker alone, kept over its restarts. A journal in it records which jobs were started and how
+   * they ended, so that the next start delivers what this one could not. Default: no journal.
    */
-  dataDir?: string | undefined;
-  /** Sets a damaged journal aside and goes on with what can be read of it. Default: the worker does not start. */
+  journalDir?: string | undefined;
+  /** Sets a damaged journal aside and continues with what can be read of it. Default: the worker does not start. */
   discardDamagedJournal?: boolean | undefined;
   /** Goes on when this worker, its queues, its job types or the cluster are paused. Default: no. */
   ignorePause?: boolean | undefined;
@@ -64,9 +75,9 @@ export type ReadyWorkerOptions = {
   slots: number;
   prefetch: Prefetch;
   drainTimeoutMs: number;
-  /** Undefined: whoever starts the worker decides. */
-  selfDestruct: boolean | undefined;
-  dataDir: string | undefined;
+  /** Undefined: it depends on how the worker is started. */
+  onLeaseLost: OnLeaseLost | undefined;
+  journalDir: string | undefined;
   discardDamagedJournal: boolean;
   logger: Logger;
   /** Everything of the registration that does not change from one connection to the next. */
@@ -82,8 +93,8 @@ const OPTION_NAMES = [
   'name',
   'prefetch',
   'drainTimeout',
-  'selfDestruct',
-  'dataDir',
+  'onLeaseLost',
+  'journalDir',
   'discardDamagedJournal',
   'ignorePause',
   'logger',
@@ -110,8 +121,8 @@ export function readyWorkerOptions(options: WorkerOptions): ReadyWorkerOptions {
         ? new AdaptivePrefetch(slots)
         : fixedPrefetch(integerOption(where, 'prefetch', prefetch, prefetchRange)),
     drainTimeoutMs: durationOption(where, 'drainTimeout', options.drainTimeout, DEFAULT_DRAIN_MS),
-    selfDestruct: booleanOption(where, 'selfDestruct', options.selfDestruct),
-    dataDir: folderOption(where, 'dataDir', options.dataDir),
+    onLeaseLost: choiceOption(where, 'onLeaseLost', options.onLeaseLost, ON_LEASE_LOST),
+    journalDir: folderOption(where, 'journalDir', options.journalDir),
     discardDamagedJournal: booleanOption(where, 'discardDamagedJournal', options.discardDamagedJournal) ?? false,
     logger: options.logger ?? stderrLogger,
     identity: identityOf(options, slots, typesOf(jobs)),

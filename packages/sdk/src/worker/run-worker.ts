@@ -11,7 +11,7 @@ const SAME_SIGNAL_MS = 1000;
 
 /**
  * Starts the worker and resolves when it has stopped. The first SIGTERM or SIGINT drains it; a later one
- * ends the process at once. The process is the worker's own, so `selfDestruct` is on unless it was turned off.
+ * ends the process at once. The process is the worker's own, so `onLeaseLost` is `exit` unless it was given.
  */
 export async function runWorker(worker: Worker): Promise<void> {
   const asked = new AbortController();

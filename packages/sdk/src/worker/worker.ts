@@ -87,7 +87,7 @@ export class Worker {
   #leasePhase: LeasePhase = 'doubtful';
   #state: WorkerState = 'new';
   #hasServerAnswered = false;
-  #selfDestructs = false;
+  #exitsOnLeaseLost = false;
   #starting: { resolve: () => void; reject: (error: unknown) => void } | undefined;
   #stopping: Promise<void> | undefined;
 
@@ -168,7 +168,7 @@ export class Worker {
   /**
    * Resolves when the worker is registered for the first time, however long its servers take to come. It
    * rejects, and the worker is stopped, if the first server to answer does not accept it, or on `signal`.
-   * `ownsProcess` says that the process is there for this worker alone, so that it may end it (`selfDestruct`).
+   * `ownsProcess`: the process is there for this worker alone, so `onLeaseLost` is `exit` unless it was given.
    */
   async start({ signal, ownsProcess = false }: StartOptions = {}): Promise<void> {
     if (this.#state !== 'new') throw new Error(`this worker is ${this.#state}; a worker starts once`);
@@ -181,17 +181,17 @@ export class Worker {
     const abandon = () => this.#starting?.reject(signal?.reason);
     signal?.addEventListener('abort', abandon);
     this.#setState('connecting');
-    this.#selfDestructs = this.#options.selfDestruct ?? ownsProcess;
+    this.#exitsOnLeaseLost = (this.#options.onLeaseLost ?? (ownsProcess ? 'exit' : 'abort')) === 'exit';
     try {
       this.#opening = this.#openJournal();
       await this.#opening;
       const previousSessions = this.#journal?.previousSessions ?? [];
       const clusterId = this.#journal?.clusterId;
       const isolatedProcesses = this.#runner.isolated?.processTable;
-      const selfDestruct = this.#selfDestructs;
       const isJournalIncomplete = this.#journal?.isIncomplete === true ? true : undefined;
       const identity = { ...this.#options.identity, isJournalIncomplete };
-      const start = { identity, clusterId, selfDestruct, previousSessions, isolatedProcesses };
+      const exitsOnLeaseLost = this.#exitsOnLeaseLost;
+      const start = { identity, clusterId, exitsOnLeaseLost, previousSessions, isolatedProcesses };
       if (this.#stopping === undefined) this.#link.start(start);
       await registered;
     } catch (error) {
@@ -239,7 +239,7 @@ export class Worker {
   }
 
   async #openJournal(): Promise<void> {
-    const { dataDir: folder, discardDamagedJournal: discardDamaged, logger } = this.#options;
+    const { journalDir: folder, discardDamagedJournal: discardDamaged, logger } = this.#options;
     if (folder === undefined) return;
     const troubled = (trouble: string | undefined) => {
       this.#troubles.set('journal', trouble);
@@ -323,7 +323,7 @@ export class Worker {
         if (exposed === 0) return;
         const text = `the lease is over and ${exposed} jobs have not stopped that others may start now`;
         this.#troubles.set('lease', text);
-        const end = this.#selfDestructs ? 'this process ends' : 'with selfDestruct this process would end';
+        const end = this.#exitsOnLeaseLost ? 'this process ends' : 'with onLeaseLost "exit" this process would end';
         this.#logger.error({ exposed }, `${text}; ${end}`);
       }
     }

@@ -26,16 +26,16 @@ export async function openWorker(
     | 'ignorePause'
     | 'journalDir'
     | 'discardDamagedJournal'
-    | 'selfDestruct'
+    | 'onLeaseLost'
   >,
   options: OpenWorkerOptions,
 ): Promise<void> {
   const { jobs, url, token, logger, teardown, signal } = options;
-  const { slots, workerName: name, journalDir: dataDir, queues, prefetch, drainTimeout, ...rest } = settings;
-  const { ignorePause, discardDamagedJournal, selfDestruct } = rest;
+  const { slots, workerName: name, journalDir, queues, prefetch, drainTimeout, ...rest } = settings;
+  const { ignorePause, discardDamagedJournal, onLeaseLost } = rest;
   const worker = createWorker({
     ...{ jobs, url, token, logger, slots, queues, name, prefetch, drainTimeout },
-    ...{ ignorePause, dataDir, discardDamagedJournal, selfDestruct },
+    ...{ ignorePause, journalDir, discardDamagedJournal, onLeaseLost },
   });
   teardown.add(async () => {
     if (!(await worker.stop())) throw new Error('some handlers did not end; their jobs will be recovered');

@@ -194,11 +194,11 @@ export const SETTINGS = {
       'Set a damaged journal aside and go on with what can be read of it; otherwise the worker does not start.',
     commands: workers,
   },
-  selfDestruct: {
-    kind: boolean(),
-    default: true,
+  onLeaseLost: {
+    kind: oneOf(['exit', 'abort'] as const),
+    default: 'exit',
     description:
-      'The worker ends its process when no server has confirmed its lease in time and handlers do not stop whose jobs others may now start.',
+      'When the lease of the worker is lost and handlers do not stop at their signals: exit ends the process, abort does not.',
     commands: workers,
   },
   drainTimeout: {

@@ -152,5 +152,5 @@ async function readIfThere(path: string): Promise<string | undefined> {
 }
 
 function inUse(folder: string, why: string): DroverError {
-  return new DroverError('wrong_state', `dataDir: the folder ${folder} belongs to another worker: ${why}`);
+  return new DroverError('wrong_state', `journalDir: the folder ${folder} belongs to another worker: ${why}`);
 }

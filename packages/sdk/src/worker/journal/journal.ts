@@ -287,7 +287,7 @@ async function recover({ folder, discardDamaged, logger }: JournalOptions): Prom
   if (bytes === undefined) return state;
   const journal = readJournal(bytes);
   if (journal.version > JOURNAL_VERSION) {
-    throw new DroverError('wrong_state', `dataDir: ${path} was written by a newer version of this worker`);
+    throw new DroverError('wrong_state', `journalDir: ${path} was written by a newer version of this worker`);
   }
   if (journal.damage !== undefined) await setAside(path, journal, discardDamaged, logger);
   if (journal.tornBytes > 0) {
@@ -312,7 +312,7 @@ async function setAside(path: string, journal: ReadJournal, isAllowed: boolean, 
   const where = `${path} is damaged at byte ${journal.damage?.at}: ${journal.damage?.reason}`;
   if (!isAllowed) {
     const hint = 'outcomes in it may be lost; to go on with what can be read, start with discardDamagedJournal';
-    throw new DroverError('wrong_state', `dataDir: ${where}; ${hint}`);
+    throw new DroverError('wrong_state', `journalDir: ${where}; ${hint}`);
   }
   const aside = `${path}.damaged-${Date.now()}`;
   await rename(path, aside);

@@ -23,7 +23,7 @@ const STDERR = 2;
 export type LeaseWatchOptions = {
   clock: LeaseClock;
   shared: SharedState;
-  selfDestruct: boolean;
+  exitsOnLeaseLost: boolean;
   /** Kills the processes of isolated handlers whose jobs others may start; may be called again and again. */
   killIsolated: () => void;
   changed: (phase: LeasePhase) => void;
@@ -76,7 +76,7 @@ export class LeaseWatch {
   }
 
   #see(now: Reading): number {
-    const { shared, changed, selfDestruct, killIsolated } = this.#options;
+    const { shared, changed, exitsOnLeaseLost, killIsolated } = this.#options;
     const { phase, untilNextMs } = this.#phaseAt(now);
     shared.startUntilMs = phase === 'trusted' ? now.monotonicMs + untilNextMs : 0;
     if (phase !== this.#phase) {
@@ -85,7 +85,7 @@ export class LeaseWatch {
     }
     if (phase !== 'over') return untilNextMs;
     killIsolated();
-    if (selfDestruct && shared.exposed > 0) {
+    if (exitsOnLeaseLost && shared.exposed > 0) {
       endProcess(`the lease is over and ${shared.exposed} jobs have not stopped that others may start now`);
     }
     return untilNextMs;

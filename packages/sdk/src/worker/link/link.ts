@@ -43,7 +43,7 @@ export type LinkOptions = Pick<LinkSettings, 'urls' | 'access'>;
 /** What is known at the start. */
 export type LinkStart = Pick<
   LinkSettings,
-  'identity' | 'clusterId' | 'selfDestruct' | 'previousSessions' | 'isolatedProcesses'
+  'identity' | 'clusterId' | 'exitsOnLeaseLost' | 'previousSessions' | 'isolatedProcesses'
 >;
 
 export class Link {

@@ -19,7 +19,7 @@ export type LinkSettings = {
   previousSessions: readonly string[];
   /** Here and below: a JSON array of grants. Thousands of them as objects would be copied one by one. */
   holds: string;
-  selfDestruct: boolean;
+  exitsOnLeaseLost: boolean;
   /** Of handlers that run in processes of their own. */
   isolatedProcesses: SharedProcessTable | undefined;
   trouble: string | undefined;

@@ -83,7 +83,7 @@ class LinkThread {
     this.#leaseWatch = new LeaseWatch({
       clock: this.#clock,
       shared: this.#shared,
-      selfDestruct: settings.selfDestruct,
+      exitsOnLeaseLost: settings.exitsOnLeaseLost,
       killIsolated,
       changed: (phase) => this.#tell({ kind: 'lease', phase }),
     });
@@ -246,8 +246,8 @@ class LinkThread {
 }
 
 async function run(port: MessagePort, settings: LinkSettings): Promise<void> {
-  if (settings.selfDestruct) {
-    // Without this thread nobody would end the process in time, so it ends now; whoever runs it starts it anew.
+  if (settings.exitsOnLeaseLost) {
+    // Without this thread the process would not end in time, so it ends now; its supervisor starts it again.
     process.on('uncaughtException', (error) => endProcess(`the link thread failed: ${error.stack ?? error}`));
   }
   const thread = new LinkThread(settings, port, await isolatedKiller(settings.isolatedProcesses));

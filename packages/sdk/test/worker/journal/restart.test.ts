@@ -13,20 +13,20 @@ import { WorkerProcess } from '../../support/worker-process.js';
 const LEASE_MS = 3000;
 
 let peer: StreamPeer;
-let dataDir: string;
+let journalDir: string;
 const processes: WorkerProcess[] = [];
 beforeEach(async () => {
   peer = await new StreamPeer().listen();
-  dataDir = await mkdtemp(join(tmpdir(), 'drover-data-'));
+  journalDir = await mkdtemp(join(tmpdir(), 'drover-journal-'));
 });
 afterEach(async () => {
   await Promise.all(processes.splice(0).map((each) => each.kill()));
   await peer.close();
-  await rm(dataDir, { recursive: true });
+  await rm(journalDir, { recursive: true });
 });
 
 function processWith(options: Partial<WorkerOptions> = {}, shell?: string, failpoint?: string): WorkerProcess {
-  const settings = { options: { url: peer.url, slots: 3, dataDir, ...options }, ...(failpoint && { failpoint }) };
+  const settings = { options: { url: peer.url, slots: 3, journalDir, ...options }, ...(failpoint && { failpoint }) };
   const started = new WorkerProcess(settings, shell);
   processes.push(started);
   return started;
@@ -125,7 +125,7 @@ describe('a worker that is started again with its data folder', () => {
     connection.assign(assignment('echo', 1));
     await connection.takeOutcomes(1);
     await first.kill();
-    const path = join(dataDir, 'journal');
+    const path = join(journalDir, 'journal');
     const bytes = await readFile(path);
     bytes.write('?', bytes.length - 10);
     await writeFile(path, bytes);

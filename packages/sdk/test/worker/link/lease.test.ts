@@ -38,7 +38,6 @@ async function workerWith(jobs: RunnableJob[], options: Partial<WorkerOptions> =
     url: peer.url,
     logger: silent,
     drainTimeout: 0,
-    selfDestruct: false,
     ...options,
   });
   workers.push(worker);
@@ -72,7 +71,7 @@ describe('a handler that blocks the event loop', () => {
   });
 
   it('lets the worker move to another server with all it holds, without taking more', async () => {
-    const worker = processWith({ selfDestruct: true });
+    const worker = processWith({ onLeaseLost: 'exit' });
     const connection = await peer.connection();
     await connection.welcome();
     const [done, blocking] = [assignment('echo', 1), assignment('block', 2)];
@@ -185,7 +184,7 @@ describe('a worker whose server dies', () => {
     const healthy = await new StreamPeer().listen();
     const deaf = await Promise.all([1, 2, 3].map(deafServer));
     try {
-      const worker = createWorker({ jobs: [slow], url: peer.url, logger: silent, selfDestruct: false });
+      const worker = createWorker({ jobs: [slow], url: peer.url, logger: silent });
       workers.push(worker);
       const started = worker.start();
       const connection = await peer.connection();
@@ -226,11 +225,11 @@ async function deafServer(): Promise<{ url: string; close(): Promise<void> }> {
   };
 }
 
-describe('selfDestruct', () => {
+describe('onLeaseLost', () => {
   it.each(['block', 'ignore'])(
     'ends the process when a handler that will not stop (%s) has lost its lease',
     async (type) => {
-      const worker = processWith({ selfDestruct: true });
+      const worker = processWith({ onLeaseLost: 'exit' });
       const connection = await peer.connection();
       await connection.welcome(LEASE);
       const job = assignment(type, 1);
@@ -244,7 +243,7 @@ describe('selfDestruct', () => {
   );
 
   it('spares a process whose jobs stop, and one that runs only held jobs', async () => {
-    const worker = processWith({ selfDestruct: true });
+    const worker = processWith({ onLeaseLost: 'exit' });
     const connection = await peer.connection();
     await connection.welcome(LEASE);
     const held = assignment('ignore', 1, { onLost: 'hold' });
@@ -260,7 +259,7 @@ describe('selfDestruct', () => {
   });
 
   it('kills the processes of isolated handlers, also while the event loop is blocked, and spares the rest', async () => {
-    const worker = processWith({ selfDestruct: true });
+    const worker = processWith({ onLeaseLost: 'exit' });
     const connection = await peer.connection();
     await connection.welcome({ beatMs: 200, leaseMs: 30_000 });
     connection.answerBeats();
@@ -279,7 +278,7 @@ describe('selfDestruct', () => {
   });
 
   it('ends a process that was paused for longer than its lease before it reports anything', async () => {
-    const worker = processWith({ selfDestruct: true });
+    const worker = processWith({ onLeaseLost: 'exit' });
     const connection = await peer.connection();
     await connection.welcome({ beatMs: 50, leaseMs: 1000 });
     connection.answerBeats();
@@ -293,11 +292,25 @@ describe('selfDestruct', () => {
     expect(await worker.ended).toEqual({ code: null, signal: 'SIGKILL' });
     expect(worker.lines.join('\n')).toContain('the lease is over');
   });
+
+  it('is abort for a worker inside an application, which is told so only when it happens', async () => {
+    const worker = new WorkerProcess({ options: { url: peer.url }, ownsProcess: false });
+    processes.push(worker);
+    const connection = await peer.connection();
+    await connection.welcome(LEASE);
+    const job = assignment('ignore', 1);
+    connection.assign(job);
+    await worker.says(`started ignore ${job.id}`);
+    expect(worker.lines.filter((line) => /^(warn|error) /.test(line))).toEqual([]);
+    await worker.says('aborted ignore lost');
+    await worker.says('with onLeaseLost "exit" this process would end');
+    expect(worker.child.exitCode ?? worker.child.signalCode).toBeNull();
+  });
 });
 
 describe('the test switch that takes self-stop away', () => {
   it('lets handlers run on after the end of the lease, and starts nothing then', async () => {
-    const settings = { options: { url: peer.url, slots: 2, selfDestruct: true } };
+    const settings = { options: { url: peer.url, slots: 2, onLeaseLost: 'exit' } as const };
     const worker = new WorkerProcess(settings, 'export DROVER_TEST_WITHOUT=self-stop');
     processes.push(worker);
     const connection = await peer.connection();
@@ -345,7 +358,7 @@ describe('the link thread', () => {
   });
 
   it('takes its process with it, if that is what a lost lease does', async () => {
-    const worker = processWith({ selfDestruct: true, token: 'not a header\n' });
+    const worker = processWith({ onLeaseLost: 'exit', token: 'not a header\n' });
     expect(await worker.ended).toEqual({ code: null, signal: 'SIGKILL' });
     expect(worker.lines.join('\n')).toContain('the link thread failed');
   });

@@ -74,8 +74,8 @@ export function createProcesses(): Processes {
     startWorker(name, urls, { hasJournal = false, failpoint } = {}) {
       const witness = join(folder, `${name}-${files.length}`);
       files.push(witness);
-      const dataDir = hasJournal ? join(folder, `data-${name}`) : undefined;
-      const env: Record<string, string> = { FAULTS_WORKER: JSON.stringify({ name, urls, witness, dataDir }) };
+      const journalDir = hasJournal ? join(folder, `journal-${name}`) : undefined;
+      const env: Record<string, string> = { FAULTS_WORKER: JSON.stringify({ name, urls, witness, journalDir }) };
       if (failpoint !== undefined) env.DROVER_WORKER_FAILPOINT = failpoint;
       return start(WORKER, [], env);
     },

@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { defineJob } from '@drover/sdk';
 import { createWorker, runWorker } from '@drover/sdk/worker';
 
-const { name, urls, witness: path, dataDir } = JSON.parse(process.env.FAULTS_WORKER ?? '{}');
+const { name, urls, witness: path, journalDir } = JSON.parse(process.env.FAULTS_WORKER ?? '{}');
 const witness = openSync(path, 'a');
 const now = () => Number(process.hrtime.bigint() / 1000n) / 1000;
 let executions = 0;
@@ -23,4 +23,4 @@ const work = defineJob({
 
 process.on('disconnect', () => process.exit(1));
 process.channel?.unref();
-await runWorker(createWorker({ jobs: [work], name, url: urls, slots: 5, dataDir }));
+await runWorker(createWorker({ jobs: [work], name, url: urls, slots: 5, journalDir }));
