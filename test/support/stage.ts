@@ -8,6 +8,7 @@ import { afterAll, beforeAll, beforeEach } from 'vitest';
 import { createTestDatabase, type TestDatabase } from '../../packages/server/test/support/database.js';
 import { checkNothingRefused, GUARD_COMPLAINT, guardMoves } from '../../packages/server/test/support/guard-moves.js';
 import type { OwnedProcess } from './owned-process.js';
+import { launchNode, type NodeOptions, type NodeProcess } from './start-node.js';
 import { isAnswering, launchServer, type ServerOptions, type ServerProcess } from './start-server.js';
 import { launchWorker, type WorkerProcess, type WorkerProcessOptions } from './start-worker.js';
 import { until } from './until.js';
@@ -26,12 +27,16 @@ export type Stage = {
   startServer(options?: Omit<ServerOptions, 'databaseUrl'>): Promise<ServerProcess>;
   /** Resolves when a server knows the worker. */
   startWorker(options: Omit<WorkerProcessOptions, 'witness'>): Promise<WorkerProcess>;
+  /** A server and a worker in one process; resolves when its worker is served. */
+  startNode(options: Omit<NodeOptions, 'databaseUrl' | 'witness'>): Promise<NodeProcess>;
   /** Starts it and does not wait. */
   launchWorker(options: Omit<WorkerProcessOptions, 'witness'>): WorkerProcess;
   /** A client that is closed after the file. */
   client(url: string | readonly string[]): Client;
   /** The names of the workers that a server serves now. */
   servedWorkers(): Promise<string[]>;
+  /** Kills everything that still runs, for a file whose tests must not meet each other's processes. */
+  killAll(): Promise<void>;
   /** Lines of servers that tell of a move the guard has refused. */
   illegalMoves(): string[];
 };
@@ -54,7 +59,7 @@ export function createStage(prepare?: () => Promise<StageDatabase>): Stage {
   });
   afterAll(async () => {
     await Promise.all(clients.map((client) => client.close()));
-    await Promise.all(processes.map((started) => (started.hasExited ? undefined : started.destroy())));
+    await stage.killAll();
     witness?.remove();
     await database?.drop();
   });
@@ -80,6 +85,19 @@ export function createStage(prepare?: () => Promise<StageDatabase>): Stage {
       await until(`${worker.name} is served`, async () => (await stage.servedWorkers()).includes(options.name));
       return worker;
     },
+    async startNode({ flags, ...options }) {
+      const { url: databaseUrl } = database;
+      const node = await launchNode({
+        ...options,
+        databaseUrl,
+        witness: witness.path,
+        flags: { ...FLAGS, ...flags },
+      });
+      processes.push(node);
+      await isAnswering(node);
+      await until(`${options.name} is served`, async () => (await stage.servedWorkers()).includes(options.name));
+      return node;
+    },
     launchWorker(options) {
       const worker = launchWorker({ ...options, witness: witness.path });
       processes.push(worker);
@@ -95,6 +113,9 @@ export function createStage(prepare?: () => Promise<StageDatabase>): Stage {
         'select name from drover.session where server_id is not null and ended_at is null order by name',
       );
       return rows.map((row) => row.name);
+    },
+    async killAll() {
+      await Promise.all(processes.map((started) => (started.hasExited ? undefined : started.destroy())));
     },
     illegalMoves: () => processes.flatMap(({ log }) => log().split('\n')).filter((line) => GUARD_COMPLAINT.test(line)),
   };

@@ -8,6 +8,8 @@ const CLI = fileURLToPath(new URL('../../packages/server/dist/cli/main.js', impo
 
 export type ServerOptions = {
   databaseUrl: string;
+  /** What the command line begins with; absent: `server`. */
+  command?: readonly string[];
   /** Absent: any free one. */
   port?: number;
   /** Further settings as flags, by their key: `{ beat: '300ms' }`. */
@@ -22,7 +24,8 @@ export async function launchServer(options: ServerOptions): Promise<ServerProces
   const port = options.port ?? (await freePort());
   const flags = Object.entries({ port: String(port), ...options.flags }).flatMap(([key, value]) => [`--${key}`, value]);
   const env = { DROVER_DATABASE_URL: options.databaseUrl, ...options.env };
-  const started = startProcess(`server ${port}`, CLI, ['server', ...flags], env);
+  const { command = ['server'] } = options;
+  const started = startProcess(`${command[0]} ${port}`, CLI, [...command, ...flags], env);
   return Object.assign(started, { url: `http://127.0.0.1:${port}`, port });
 }
 

@@ -16,6 +16,9 @@ export type WorkerProcessOptions = {
   prefetch?: number;
   drainTimeout?: string;
   token?: string;
+  ignorePause?: boolean;
+  /** The folder of its journal; absent: it keeps none. */
+  dataDir?: string;
 };
 
 export type WorkerProcess = OwnedProcess & {

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 export type WitnessEvent = {
-  event: 'start' | 'end' | 'aborted';
+  event: 'start' | 'end' | 'aborted' | 'keys';
   id: string;
   type: string;
   queue: string;
@@ -18,6 +18,8 @@ export type WitnessEvent = {
   at: number;
   /** Why the signal was aborted. */
   reason?: string;
+  /** What the handler was given to recognise repetitions by. */
+  keys?: { id: string; runId: string; idempotencyKey: string; attempt: number; fence: number };
 };
 
 export type Witness = {

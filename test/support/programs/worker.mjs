@@ -1,122 +1,12 @@
-/**
- * The worker of the scenarios. Each handler does one thing that a promise is about, and every start and end
- * is noted with the witness before anything else happens.
- */
-import { openSync, writeSync } from 'node:fs';
-import { setTimeout as delay } from 'node:timers/promises';
-import { defineJob, handle, PermanentError, RetryAfter, snooze } from '@drover/sdk';
+/** The worker of the scenarios, built on the SDK as an application would be. */
 import { createWorker, runWorker } from '@drover/sdk/worker';
-import { z } from 'zod';
+import { jobs } from './jobs.mjs';
 
-const options = JSON.parse(process.env.WORKER_OPTIONS ?? '{}');
-const witness = openSync(options.witness, 'a');
-const gates = new Map();
-
-/** Every process of this machine reads the same monotonic clock. */
-const now = () => Number(process.hrtime.bigint() / 1000n) / 1000;
-
-function note(event, { id, type, queue, attempt }, more) {
-  const entry = { event, id, type, queue, attempt, worker: options.name, pid: process.pid, at: now(), ...more };
-  writeSync(witness, `${JSON.stringify(entry)}\n`);
-}
-
-/** A handler whose beginning and end are witnessed. */
-function witnessed(definition, run) {
-  return handle(typeof definition === 'string' ? defineJob({ type: definition }) : definition, async (job) => {
-    note('start', job);
-    job.signal.addEventListener('abort', () =>
-      note('aborted', job, { reason: job.signal.reason.code ?? job.signal.reason.name }),
-    );
-    try {
-      return await run(job);
-    } finally {
-      note('end', job);
-    }
-  });
-}
-
-function gate(name) {
-  if (!gates.has(name)) {
-    const made = {};
-    made.promise = new Promise((resolve) => {
-      made.resolve = resolve;
-    });
-    gates.set(name, made);
-  }
-  return gates.get(name);
-}
-
-/** Until the test opens the gate or the signal is aborted. */
-function atGate(name, signal) {
-  signal.throwIfAborted();
-  return new Promise((resolve, reject) => {
-    gate(name).promise.then(resolve);
-    signal.addEventListener('abort', () => reject(signal.reason), { once: true });
-  });
-}
-
-const jobs = [
-  witnessed('sum', ({ payload }) => ({ sum: payload.a + payload.b })),
-  witnessed('hold', async ({ payload, signal }) => {
-    await atGate(payload.gate, signal);
-    return 'let go';
-  }),
-  witnessed('stubborn', async ({ payload }) => {
-    await gate(payload.gate).promise;
-    return 'done all the same';
-  }),
-  witnessed('work', ({ payload, signal }) => delay(payload.ms, undefined, { signal })),
-  witnessed('fail', ({ payload, attempt }) => {
-    if (attempt <= payload.times) throw new Error(`no luck with attempt ${attempt}`);
-    return { attempt };
-  }),
-  witnessed('permanent', () => {
-    throw new PermanentError('never again');
-  }),
-  witnessed('retry-after', ({ payload, attempt }) => {
-    if (attempt === 1) throw new RetryAfter(payload.delay, 'the service is busy');
-    return { attempt };
-  }),
-  (() => {
-    const seen = new Set();
-    return witnessed('snooze', ({ id, payload, attempt }) => {
-      if (seen.has(id)) return { attempt };
-      seen.add(id);
-      return snooze(payload.delay);
-    });
-  })(),
-  witnessed(defineJob({ type: 'checked', payload: z.object({ count: z.number() }) }), ({ payload }) => payload.count),
-  witnessed('parent', async ({ payload, attempt, enqueue, signal }) => {
-    for (const a of payload.children) enqueue('sum', { a, b: attempt });
-    if (payload.dieInAttempt === attempt) process.kill(process.pid, 'SIGKILL');
-    if (payload.gate) await atGate(payload.gate, signal);
-    if (attempt <= (payload.failures ?? 0)) throw new Error('the parent fails');
-    return payload.children.length;
-  }),
-  witnessed('progress', async ({ payload, progress, signal }) => {
-    progress({ done: 42, of: 100 });
-    await atGate(payload.gate, signal);
-  }),
-];
-
-// For the volume: one line a job and nothing else.
-const counted = defineJob({
-  type: 'count',
-  run: (job) => {
-    note('start', job);
-    return job.payload;
-  },
-});
-
-process.on('message', ({ open }) => gate(open).resolve());
 // The test that started us is gone.
-const orphaned = () => process.exit(1);
-process.on('disconnect', orphaned);
+process.on('disconnect', () => process.exit(1));
 
-const { name, url, slots, queues, types, prefetch, drainTimeout, token } = options;
-const offered = [...jobs, counted].filter(({ type }) => types === undefined || types.includes(type));
+const { witness, types, ...options } = JSON.parse(process.env.WORKER_OPTIONS ?? '{}');
+const offered = jobs.filter(({ type }) => types === undefined || types.includes(type));
 const log = (level) => (fields, message) => process.stderr.write(`${JSON.stringify({ level, message, ...fields })}\n`);
 const logger = { debug() {}, info: log('info'), warn: log('warn'), error: log('error') };
-await runWorker(createWorker({ jobs: offered, name, url, slots, queues, prefetch, drainTimeout, token, logger }));
-process.off('disconnect', orphaned);
-process.disconnect();
+await runWorker(createWorker({ jobs: offered, logger, ...options }));
