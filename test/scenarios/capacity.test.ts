@@ -106,7 +106,7 @@ describe('D1: a job goes to the suitable worker with the most free capacity', ()
   });
 });
 
-test('H4: a worker never runs more at once than its slots', async () => {
+test('V4, H4: a worker never runs more at once than its slots', async () => {
   const [narrow, wide] = [
     { name: 'narrow', slots: 3 },
     { name: 'wide', slots: 7 },
@@ -153,6 +153,8 @@ describe('D2, D7: the system knows', () => {
       missedBeats: 0,
     });
     await share('known', 'known', 4);
+    const active = await client.list({ state: 'running', queue: 'known' });
+    expect(active.items.map((job) => job.worker)).toEqual(Array(4).fill('known'));
     const busy = await until('its jobs are counted', async () => {
       const listed = (await client.workers()).find(({ name }) => name === 'known');
       return listed?.running === 4 && listed;
@@ -178,7 +180,7 @@ describe('D2, D7: the system knows', () => {
     await until('all are done', async () => (await unfinished('known')) === 0);
   });
 
-  test('of a worker that drains, that has resigned, and that has died', async () => {
+  test('P3: of a worker that drains, that has resigned, and that has died', async () => {
     const stateOf = (name: string) => async (state: string) => {
       const listed = (await client.workers()).find((worker) => worker.name === name);
       return listed?.state === state && listed;

@@ -114,7 +114,7 @@ describe('H1: in the middle of load', () => {
   );
 });
 
-test('D3: the jobs of a worker that is killed are run by another after its lease', async () => {
+test('D3, J5: the jobs of a worker that is killed are run by another after its lease', async () => {
   const client = stage.client(urls());
   const victim = await stage.startWorker({ name: 'victim', url: urls(), slots: 3, queues: ['lost'], prefetch: 3 });
   const jobs = Array.from({ length: 6 }, () => ({
@@ -142,7 +142,7 @@ test('D3: the jobs of a worker that is killed are run by another after its lease
   }
 });
 
-test('a worker that is told to stop finishes what runs and hands back what waits, and no attempt is used up', async () => {
+test('P2: a worker that is told to stop finishes what runs and hands back what waits, and no attempt is used up', async () => {
   const client = stage.client(urls());
   const leaver = await stage.startWorker({ name: 'leaver', url: urls(), slots: 2, queues: ['leave'], prefetch: 4 });
   const jobs = Array.from({ length: 6 }, () => ({

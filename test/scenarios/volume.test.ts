@@ -46,7 +46,7 @@ async function produce(url: string, first: number): Promise<string[]> {
 }
 
 test(
-  'V1, D8: 100,000 jobs of two producers are each run once and completed once',
+  'V1, D6, D8: 100,000 jobs of two producers are each run once and completed once',
   async () => {
     const acknowledged = (await Promise.all([produce(servers[0].url, 0), produce(servers[1].url, JOBS / 2)])).flat();
     expect(new Set(acknowledged).size).toBe(JOBS);

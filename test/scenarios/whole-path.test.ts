@@ -50,7 +50,7 @@ describe('a job', () => {
     expect(job.attempts).toMatchObject([{ attempt: 1, outcome: 'succeeded', error: null }]);
   });
 
-  test('is the same job when its enqueue is repeated, also at another server and after its end', async () => {
+  test('D6, V1: is the same job when its enqueue is repeated, also at another server and after its end', async () => {
     const [one, other] = [stage.client(first.url), stage.client(second.url)];
     const handle = await one.enqueue(sum, { a: 1, b: 1 });
     await handle.result({ timeout: '20s' });
@@ -60,7 +60,7 @@ describe('a job', () => {
     expect(stage.witness.events({ id: handle.id, event: 'start' })).toHaveLength(1);
   });
 
-  test('can be waited for through another server than the one that finishes it', async () => {
+  test('D6: can be waited for through another server than the one that finishes it', async () => {
     const handle = await stage.client(second.url).enqueue(hold, { gate: 'elsewhere' }, { queue: 'west' });
     await hasStarted(handle.id);
     const result = stage.client(first.url).job(handle.id).result({ timeout: '20s' });
@@ -110,7 +110,7 @@ describe('V5: an acknowledged job', () => {
   });
 });
 
-describe('V4: a cancel', () => {
+describe('D3, V4: a cancel', () => {
   test('ends a queued job at once', async () => {
     const client = stage.client(first.url);
     const handle = await client.enqueue(sum, { a: 1, b: 1 }, { delay: '1h' });

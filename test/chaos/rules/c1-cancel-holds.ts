@@ -10,6 +10,7 @@ import type { Rule } from './rule.js';
 export const cancelHolds: Rule = {
   code: 'C1',
   promise: 'a cancelled job does not start, and nothing else is cancelled',
+  shows: ['V4'],
   check(evidence, report) {
     for (const { kind, target, ok, answer, answeredAt } of evidence.ledger.actions) {
       const job = evidence.jobById.get(target);

@@ -12,6 +12,7 @@ const NOTICED_MS = 5000;
 export const repairsExplained: Rule = {
   code: 'D10',
   promise: 'each repair of the reconciler follows from a fault',
+  shows: ['D10'],
   check(evidence, report) {
     const counts = new Map<string, number>();
     for (const repair of evidence.repairs) {

@@ -10,6 +10,7 @@ import type { Rule } from './rule.js';
 export const undeliveredUsesNoAttempt: Rule = {
   code: 'D9',
   promise: 'every attempt was started, or lost with its worker',
+  shows: ['D9'],
   check(evidence, report) {
     const dead = deadSessions(evidence);
     let lostUnstarted = 0;

@@ -21,6 +21,7 @@ type Doubt =
 export const everyJobEnds: Rule = {
   code: 'L1',
   promise: 'every job has ended, or is unknown and nobody can know',
+  shows: ['D3', 'H1'],
   check(evidence, report) {
     const doubts = new Map<Doubt, number>();
     for (const job of evidence.jobs) {

@@ -4,6 +4,7 @@ import type { Rule } from './rule.js';
 export const everyoneRecovers: Rule = {
   code: 'L3',
   promise: 'after the faults everyone answers, works and stops when told',
+  shows: ['J1', 'V6'],
   check({ recovery, instances }, report) {
     report.check(recovery.length > 0, () => 'recovery was not checked');
     for (const { what, ok } of recovery) report.check(ok, () => what);

@@ -13,6 +13,7 @@ type Pause = { queue: string; from: number; to: number };
 export const pauseHolds: Rule = {
   code: 'P5',
   promise: 'no job of a paused queue starts',
+  shows: ['P5'],
   check(evidence, report) {
     const pauses = pausesOf(evidence);
     let excused = 0;

@@ -6,6 +6,8 @@ const MAX_EXAMPLES = 5;
 export type Rule = {
   readonly code: string;
   readonly promise: string;
+  /** The promises of docs/promises.md that it shows. Their codes are apart from those of rules; some are the same on purpose. */
+  readonly shows?: readonly string[];
   check(evidence: Evidence, report: Report): void;
 };
 

@@ -4,6 +4,7 @@ import type { Rule } from './rule.js';
 export const acknowledgedExists: Rule = {
   code: 'S1',
   promise: 'an acknowledged job exists',
+  shows: ['V5', 'H1'],
   check({ ledger, jobById }, report) {
     for (const { id, mark, type, via } of ledger.jobs.values()) {
       if (mark !== 'acknowledged') continue;

@@ -12,6 +12,7 @@ const STOPS_BEATS = ['kill', 'leave', 'pause', 'cut off', 'clock', 'broken forev
 export const deadByOwnFault: Rule = {
   code: 'S10',
   promise: 'a worker is declared dead only for a fault of its own',
+  shows: ['J4'],
   check(evidence, report) {
     for (const verdict of evidence.verdicts) {
       report.check(isGone(evidence, verdict) || hadOwnFault(evidence, verdict), () => {

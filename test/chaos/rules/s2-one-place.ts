@@ -16,6 +16,7 @@ const BLAMED_SHARE = 0.5;
 export const onePlace: Rule = {
   code: 'S2',
   promise: 'no two executions of a job overlap',
+  shows: ['D5', 'V1'],
   check({ executions, leaseMs }, report) {
     let excused = 0;
     let longest = 0;

@@ -9,6 +9,7 @@ import type { Rule } from './rule.js';
 export const heldIsNotRepeated: Rule = {
   code: 'S2h',
   promise: 'a job to be held is not run again by itself',
+  shows: ['J5'],
   check(evidence, report) {
     for (const [id, runs] of evidence.executions) {
       const isHeld = evidence.ledger.jobs.get(id)?.holds ?? evidence.jobById.get(id)?.holds ?? false;

@@ -6,6 +6,7 @@ import type { Rule } from './rule.js';
 export const repetitionExplained: Rule = {
   code: 'S2r',
   promise: 'a job runs again only for a reason that was seen',
+  shows: ['J2'],
   check(evidence, report) {
     const reasons = new Map<Reason, number>();
     for (const [id, runs] of evidence.executions) {

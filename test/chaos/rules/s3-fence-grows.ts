@@ -4,6 +4,7 @@ import type { Rule } from './rule.js';
 export const fenceGrows: Rule = {
   code: 'S3',
   promise: 'the fence of a job grows with every grant',
+  shows: ['D8'],
   check({ grants }, report) {
     for (const [id, list] of grants) {
       for (const [index, { fence }] of list.entries()) {

@@ -9,6 +9,7 @@ import type { Rule } from './rule.js';
 export const executionIsGranted: Rule = {
   code: 'S3g',
   promise: 'every execution has a grant of its own',
+  shows: ['D8'],
   check(evidence, report) {
     for (const [id, runs] of evidence.executions) {
       const grants = grantsOf(evidence, id);

@@ -10,6 +10,7 @@ import { executionNamedBy } from './thrown-error.js';
 export const resultIsOfLastGrant: Rule = {
   code: 'S3r',
   promise: 'the outcome of a job is of its last grant',
+  shows: ['J2'],
   check(evidence, report) {
     for (const job of evidence.jobs) {
       const name = job.state === 'succeeded' ? job.resultOf : executionNamedBy(job.errorMessage);

@@ -4,6 +4,7 @@ import type { Rule } from './rule.js';
 export const jobExistsOnce: Rule = {
   code: 'S4',
   promise: 'a job exists once',
+  shows: ['V1'],
   check({ jobs }, report) {
     const seen = new Set<string>();
     for (const { id } of jobs) {

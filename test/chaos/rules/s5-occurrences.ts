@@ -10,6 +10,7 @@ import type { Report, Rule } from './rule.js';
 export const occurrencesAccountedFor: Rule = {
   code: 'S5',
   promise: 'each occurrence of a schedule fires one job, and none is missing',
+  shows: ['J7', 'V2'],
   check(evidence, report) {
     const runsByOccurrence = new Map<string, Execution[]>();
     for (const run of [...evidence.executions.values()].flat()) {

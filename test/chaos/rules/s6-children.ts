@@ -4,6 +4,7 @@ import type { Rule } from './rule.js';
 export const childrenFollowSuccess: Rule = {
   code: 'S6',
   promise: 'children exist if and only if their parent succeeded',
+  shows: ['H5'],
   check({ executions, jobs, jobById }, report) {
     const parentOf = new Map<string, string>();
     for (const run of [...executions.values()].flat()) {

@@ -21,6 +21,7 @@ export const JOURNAL_LAG_MS = 1000;
 export const journalIsDelivered: Rule = {
   code: 'S8',
   promise: 'an outcome in the journal of a dead process is delivered',
+  shows: ['J6'],
   check(evidence, report) {
     const runsOfInstance = new Map<Instance, Execution[]>();
     for (const run of [...evidence.executions.values()].flat()) {

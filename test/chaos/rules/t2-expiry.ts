@@ -13,6 +13,7 @@ const NOTICED_MS = 2000;
 export const expiryIsKept: Rule = {
   code: 'T2',
   promise: 'a job does not start after its expiry',
+  shows: ['D11'],
   check(evidence, report) {
     let excused = 0;
     for (const { id, sentAt, expiresMs, delayMs = 0 } of evidence.ledger.jobs.values()) {

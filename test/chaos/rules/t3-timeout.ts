@@ -10,6 +10,7 @@ const EARLY_MS = 20;
 export const timeoutIsKept: Rule = {
   code: 'T3',
   promise: 'an attempt is stopped at its timeout, and not before',
+  shows: ['J9'],
   check(evidence, report) {
     for (const { id, timeoutMs } of evidence.ledger.jobs.values()) {
       if (timeoutMs === undefined) continue;

@@ -124,7 +124,7 @@ describe('drover server and drover worker', () => {
     expect(await server.end()).toBe(0);
   });
 
-  it('are one process in drover node, with a token of its own', async () => {
+  it('P1, P4: are one process in drover node, with a token of its own', async () => {
     const node = start(['node', '--worker', SAMPLES, '--port', '0'], environment());
     const url = await addressOf(node, LISTENING);
     const args = ['job', 'add', 'flaky', '{"failures":1}', '--backoff', 'fixed:10ms', '--wait', '--url', url];

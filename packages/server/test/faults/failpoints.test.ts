@@ -51,7 +51,7 @@ afterEach(async ({ task }) => {
   await processes.end();
 });
 
-describe('a server that dies', () => {
+describe('D6, D9, H1: a server that dies', () => {
   it.each(FAILPOINTS)('at %s costs no job, no attempt and no second run', { timeout: TEST_MS }, async (place) => {
     const queue = `kill-${place}`;
     const { acknowledged, breaking } = await runJobs(`${place}:${PASSES[place]}`, queue, LEASE_BESIDE_DEATH_MS);
@@ -62,7 +62,7 @@ describe('a server that dies', () => {
 
 // Its workers go to the other server before their leases are over, so nobody loses anything; and when it goes on, what
 // it still believes to be under way has been settled elsewhere.
-describe('a server that stands still for longer than a lease and goes on', () => {
+describe('D6, D9: a server that is frozen for longer than a lease and resumes', () => {
   it.each(FAILPOINTS)('at %s costs no job, no attempt and no second run', { timeout: TEST_MS }, async (place) => {
     const queue = `stop-${place}`;
     const { acknowledged, breaking } = await runJobs(`${place}:${PASSES[place]}:stop`, queue, LEASE_BESIDE_FREEZE_MS);

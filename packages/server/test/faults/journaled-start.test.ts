@@ -48,7 +48,7 @@ async function expectRetryRunsIt({ client, job }: Killed): Promise<void> {
   await client.close();
 }
 
-it('becomes unknown as soon as the next process has read the journal, says so, and runs when a person retries it', {
+it('J5, J6: becomes unknown as soon as the next process has read the journal, says so, and runs when a person retries it', {
   timeout: TEST_MS,
 }, async () => {
   const killed = await killedBeforeTheHandler();
@@ -61,7 +61,7 @@ it('becomes unknown as soon as the next process has read the journal, says so, a
   await expectRetryRunsIt(killed);
 });
 
-it('stays unknown if the next process comes only when the lease is over, because its journal names the job', {
+it('J5, J6: stays unknown if the next process comes only when the lease is over, because its journal names the job', {
   timeout: TEST_MS,
 }, async () => {
   const killed = await killedBeforeTheHandler();

@@ -28,7 +28,7 @@ afterEach(async ({ task }) => {
 });
 
 it.each([1, 2, 3])(
-  'every job runs once and its result is its own, with the bad network of seed %i',
+  'J2, V1: every job runs once and its result is its own, with the bad network of seed %i',
   {
     timeout: 90_000,
   },
