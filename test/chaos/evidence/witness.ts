@@ -11,6 +11,9 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Instance } from '../system/units.js';
 
+/** The type of jobs that run in a process of their own, see programs/isolated.mjs. */
+const ISOLATED = 'isolated';
+
 /** How a handler ended. `abort:…` names why its signal was aborted: `shutdown`, `lost`, `cancelled`, `timeout`, `expired`. */
 export type ExecutionEnd = 'ok' | 'error' | 'snooze' | `abort:${string}`;
 
@@ -25,7 +28,10 @@ export type Execution = {
   readonly occurrence: string | undefined;
   readonly instance: Instance;
   readonly from: number;
-  /** Its own end, or the death of its process, or infinity. */
+  /**
+   * Its own end, or the death of its process, or infinity. An isolated handler dies with a process of its own, before or after the
+   * worker's: without an end of its own, its last sign of life counts.
+   */
   to: number;
   /** Undefined: its process died first, or it still runs. */
   end: ExecutionEnd | undefined;
@@ -61,8 +67,7 @@ async function readInstance(path: string, instance: Instance, byJob: Map<string,
     const execution = open.get(name);
     if (!execution) continue;
     if (mark === 'c') execution.children.push(...rest);
-    // a process of its own may live longer than the worker that started it
-    if (mark === 't') execution.to = Math.max(execution.to, Number(rest[0]) / 1000);
+    if (mark === 't') execution.to = Number(rest[0]) / 1000;
     if (mark === 'e') {
       execution.end = rest[0] as ExecutionEnd;
       execution.to = Number(rest[1]) / 1000;
@@ -77,7 +82,7 @@ function startOf(name: string, words: string[], instance: Instance): Execution {
     ...{ name, id, attempt: Number(attempt), fence: Number(fence), type, payloadHash, instance, children: [] },
     occurrence: occurrence === '-' ? undefined : occurrence,
     from: Number(at) / 1000,
-    to: instance.exitedAt ?? Number.POSITIVE_INFINITY,
+    to: type === ISOLATED ? Number(at) / 1000 : (instance.exitedAt ?? Number.POSITIVE_INFINITY),
     end: undefined,
   };
 }

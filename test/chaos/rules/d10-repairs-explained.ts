@@ -28,13 +28,13 @@ export const repairsExplained: Rule = {
   },
 };
 
-function causesOf(evidence: Evidence, { kind, address }: Repair): readonly Span[] {
+function causesOf(evidence: Evidence, { kind }: Repair): readonly Span[] {
   const { units, databaseTroubles, instances, verdicts } = evidence;
   switch (kind) {
-    // a claim whose answer this server did not get
+    // a claim whose answer was lost, or that came while its worker moved to the server that repaired it
     case 'unknown_to_worker': {
-      const own = units.filter((unit) => unit.machine.backAddress === address);
-      return [...own.flatMap(({ troubles }) => troubles), ...databaseTroubles];
+      const servers = units.filter(({ role }) => role === 'server');
+      return [...servers.flatMap(({ troubles }) => troubles), ...databaseTroubles];
     }
     // a claim for a session that was just ending
     case 'orphaned_job': {

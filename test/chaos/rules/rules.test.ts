@@ -203,6 +203,15 @@ const PLANTS: Plant[] = [
     'an outcome in the journal was not delivered',
     (made) => Object.assign(made.job('journaled'), { state: 'unknown', resultOf: null }),
   ],
+  [
+    'S8',
+    'a success in the journal was delivered in time, and the job has failed',
+    (made) => {
+      Object.assign(made.job('journaled'), { state: 'failed', resultOf: null });
+      made.verdicts = [];
+      declareDead(made, made.worker2, 2000, true);
+    },
+  ],
   ['S8', 'a killed process left no journal', (made) => made.journals.delete('worker2-1')],
   [
     ...(['S8', 'an outcome is not in the journal long after its handler ended'] as const),

@@ -3,8 +3,9 @@
  * that the supervisor made at each death.
  *
  * - A process that was killed leaves a journal, and an outcome is in it soon after its handler ended (`JOURNAL_LAG_MS`).
- * - An outcome in it that is of the job's last grant has ended the job. A job that was granted again since is right only if its
- *   lease ran out first: not if the next process took over in time.
+ * - An outcome in it of the job's last grant has ended the job, and no later grant exists. Otherwise the lease must have run out
+ *   before the next process told of it: the worker was declared dead, and not by a takeover. Such a job may have been granted
+ *   again, or have ended without: its expiry passed, it was cancelled, or it had lost too many workers.
  */
 import { type Evidence, grantsOf, type Instance } from '../evidence/evidence.js';
 import { grantKey, type Journal } from '../evidence/journals.js';
@@ -65,7 +66,8 @@ export function blockedMs(from: number, runs: readonly Execution[]): number {
 
 /** Gives how many outcomes the journal had. */
 function checkDelivered(evidence: Evidence, { key }: Instance, journal: Journal, report: Report): number {
-  const takenOver = new Set(evidence.verdicts.filter(({ isTakeover }) => isTakeover).map(({ sessionId }) => sessionId));
+  const takenOver = sessionsOf(evidence, true);
+  const declaredDead = sessionsOf(evidence, false);
   let undelivered = 0;
   for (const [grant, { outcome, isAcknowledged }] of journal) {
     if (isAcknowledged || (outcome !== 'succeeded' && outcome !== 'failed')) continue;
@@ -77,11 +79,15 @@ function checkDelivered(evidence: Evidence, { key }: Instance, journal: Journal,
     const isLast = last?.fence === Number(fence);
     const session = grants.find((each) => each.fence === Number(fence))?.sessionId ?? '';
     const isRight = isLast
-      ? job?.state === outcome || job?.state === 'cancelled'
+      ? job?.state === outcome || job?.state === 'cancelled' || (job?.state === 'failed' && declaredDead.has(session))
       : outcome !== 'succeeded' || !takenOver.has(session);
     report.check(isRight, () => {
       return `the journal of ${key} has ${id} fence ${fence} as ${outcome}; it is ${job?.state} with fence ${last?.fence}`;
     });
   }
   return undelivered;
+}
+
+function sessionsOf({ verdicts }: Evidence, takeover: boolean): Set<string> {
+  return new Set(verdicts.filter(({ isTakeover }) => isTakeover === takeover).map(({ sessionId }) => sessionId));
 }
