@@ -49,7 +49,7 @@ describe('a handler that throws', () => {
     const { attempts } = await handle.get();
     expect(attempts.map(({ outcome }) => outcome)).toEqual(['failed', 'failed', 'succeeded']);
     expect(attempts[0]?.error).toMatchObject({ name: 'Error', message: 'no luck with attempt 1' });
-    expect(attempts[0]?.error?.stack).toContain('handlers.mjs');
+    expect(attempts[0]?.error?.stack).toContain('jobs.mjs');
   });
 
   test('fails its job when no attempt is left', async () => {

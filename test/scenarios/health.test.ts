@@ -34,7 +34,7 @@ describe('P8: the health of a server', () => {
     expect(await says('okay')).toMatchObject(OKAY);
     const client = stage.client(server.url);
     const handle = await client.enqueue('sum', { a: 1, b: 2 });
-    expect(await client.result(handle, { timeout: '20s' })).toEqual({ sum: 3 });
+    expect(await handle.result({ timeout: '20s' })).toEqual({ sum: 3 });
   });
 
   test('is a partial success while the database answers and the beats of the server do not arrive', async () => {
@@ -73,6 +73,6 @@ describe('P8: the health of a server', () => {
     expect(await says('okay')).toMatchObject(OKAY);
     const client = stage.client(server.url);
     const handle = await client.enqueue('sum', { a: 2, b: 2 });
-    expect(await client.result(handle, { timeout: '20s' })).toEqual({ sum: 4 });
+    expect(await handle.result({ timeout: '20s' })).toEqual({ sum: 4 });
   });
 });

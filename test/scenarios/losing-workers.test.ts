@@ -41,7 +41,7 @@ const starts = (id: string) => stage.witness.events({ id, event: 'start' });
 const hasStarted = (id: string, worker: string) =>
   until(`${worker} has started job ${id}`, () => stage.witness.events({ id, worker, event: 'start' })[0]);
 const isIn = (client: Client, id: string, state: string) =>
-  until(`job ${id} is ${state}`, async () => (await client.get(id)).state === state);
+  until(`job ${id} is ${state}`, async () => (await client.job(id).get()).state === state);
 const isListedAs = (client: Client, name: string, state: string) =>
   until(`${name} is listed as ${state}`, async () =>
     (await client.workers()).find((worker) => worker.name === name && worker.state === state),
@@ -66,7 +66,7 @@ describe('a worker that is cut off from every server', () => {
     server.kill('SIGCONT');
     await until('the job runs again', () => starts(id).length === 2);
     worker.open('cut-off');
-    expect(await client.result(id, { timeout: '20s' })).toBe('let go');
+    expect(await client.job(id).result({ timeout: '20s' })).toBe('let go');
     expect(worker.hasExited).toBe(false);
     expect(starts(id).map(({ pid }) => pid)).toEqual([worker.pid, worker.pid]);
   });
@@ -90,7 +90,7 @@ describe('a worker that is cut off from every server', () => {
     const again = await hasStarted(id, 'stubborn-heir');
     expect(again.at).toBeGreaterThan(endedAt);
     heir.open('stubborn');
-    expect(await client.result(id, { timeout: '20s' })).toBe('done all the same');
+    expect(await client.job(id).result({ timeout: '20s' })).toBe('done all the same');
   });
 });
 
@@ -105,14 +105,14 @@ test('D2, P3, P6, H6: a job is reserved as long as its worker beats; one that fr
   await hasStarted(id, 'frozen');
   const beganAt = now();
   await until('two leases have passed', () => now() - beganAt > 2 * LEASE_MS);
-  expect(await client.get(id)).toMatchObject({ state: 'running', attempt: 1, worker: 'frozen' });
+  expect(await client.job(id).get()).toMatchObject({ state: 'running', attempt: 1, worker: 'frozen' });
 
   frozen.kill('SIGSTOP');
   await until('its server has noticed', () => server.log().includes('it has missed beats'));
   const listed = await isListedAs(client, 'frozen', 'unresponsive');
   expect(listed.missedBeats).toBeGreaterThanOrEqual(2);
   const next = await client.enqueue('sum', { a: 1, b: 2 }, { queue: 'reserved' });
-  expect(await client.result(next, { timeout: '20s' })).toEqual({ sum: 3 });
+  expect(await next.result({ timeout: '20s' })).toEqual({ sum: 3 });
   expect(starts(next.id).map(({ worker }) => worker)).toEqual(['other']);
 
   await hasStarted(id, 'other');
@@ -120,8 +120,8 @@ test('D2, P3, P6, H6: a job is reserved as long as its worker beats; one that fr
   frozen.kill('SIGCONT');
   expect(await frozen.exited).toBe('SIGKILL');
   other.open('reserved');
-  expect(await client.result(id, { timeout: '20s' })).toBe('let go');
-  expect((await client.get(id)).attempts).toMatchObject([
+  expect(await client.job(id).result({ timeout: '20s' })).toBe('let go');
+  expect((await client.job(id).get()).attempts).toMatchObject([
     { attempt: 1, outcome: 'lost', worker: 'frozen' },
     { attempt: 2, outcome: 'succeeded', worker: 'other' },
   ]);
@@ -150,7 +150,7 @@ describe('a worker that dies', () => {
     const { id } = await client.enqueue('keys', { dieInAttempt: 1 }, { queue: 'keys' });
     expect(await doomed.exited).toBe('SIGKILL');
     await stage.startWorker({ name: 'doomed-heir', url: server.url, queues: ['keys'] });
-    await client.result(id, { timeout: '20s' });
+    await client.job(id).result({ timeout: '20s' });
     const given = stage.witness.events({ id, event: 'keys' }).map(({ keys }) => keys);
     const same = { id, runId: id, idempotencyKey: id };
     expect(given).toEqual([
@@ -174,14 +174,14 @@ describe('J5: a job that must not run again by itself', () => {
     await isIn(client, id, 'unknown');
     // with a free worker beside it, which runs whatever else comes
     const next = await client.enqueue('sum', { a: 1, b: 1 }, { queue: 'held' });
-    await client.result(next, { timeout: '20s' });
-    expect((await client.get(id)).state).toBe('unknown');
+    await next.result({ timeout: '20s' });
+    expect((await client.job(id).get()).state).toBe('unknown');
     expect(starts(id)).toHaveLength(1);
 
-    await client.retry(id);
+    await client.job(id).retry();
     await hasStarted(id, 'held-other');
     other.open('held');
-    expect(await client.result(id, { timeout: '20s' })).toBe('let go');
+    expect(await client.job(id).result({ timeout: '20s' })).toBe('let go');
     expect(starts(id)).toHaveLength(2);
   });
 
@@ -195,11 +195,11 @@ describe('J5: a job that must not run again by itself', () => {
     await isIn(client, id, 'unknown');
     worker.kill('SIGCONT');
     worker.open('late');
-    expect(await client.result(id, { timeout: '20s' })).toBe('let go');
+    expect(await client.job(id).result({ timeout: '20s' })).toBe('let go');
     expect(stage.witness.events({ id }).map(({ event }) => event)).toEqual(['start', 'end']);
     // it is a worker as before
     const next = await client.enqueue('sum', { a: 1, b: 1 }, { queue: 'late' });
-    expect(await client.result(next, { timeout: '20s' })).toEqual({ sum: 2 });
+    expect(await next.result({ timeout: '20s' })).toEqual({ sum: 2 });
     expect(starts(next.id)[0]?.pid).toBe(worker.pid);
   });
 
@@ -212,30 +212,30 @@ describe('J5: a job that must not run again by itself', () => {
     worker.kill('SIGSTOP');
     await isIn(client, id, 'unknown');
     const current = await stage.startWorker({ name: 'current', url: server.url, queues: ['outdated'] });
-    await client.retry(id);
+    await client.job(id).retry();
     await hasStarted(id, 'current');
 
     worker.kill('SIGCONT');
     const aborted = await until('it is told to stop', () => stage.witness.events({ id, event: 'aborted' })[0]);
     expect(aborted).toMatchObject({ worker: 'outdated', reason: 'lost' });
-    expect(await client.get(id)).toMatchObject({ state: 'running', worker: 'current' });
+    expect(await client.job(id).get()).toMatchObject({ state: 'running', worker: 'current' });
     current.open('outdated');
-    expect(await client.result(id, { timeout: '20s' })).toBe('let go');
-    expect((await client.get(id)).attempts.at(-1)).toMatchObject({ outcome: 'succeeded', worker: 'current' });
+    expect(await client.job(id).result({ timeout: '20s' })).toBe('let go');
+    expect((await client.job(id).get()).attempts.at(-1)).toMatchObject({ outcome: 'succeeded', worker: 'current' });
   });
 });
 
 describe('J6: a worker with a journal that was killed', () => {
   /** What the journal in the folder says of the first grant of a job. */
-  function journalOf(dataDir: string, id: string): JournalEntry | undefined {
-    const files = readdirSync(dataDir).map((file) => join(dataDir, file));
+  function journalOf(journalDir: string, id: string): JournalEntry | undefined {
+    const files = readdirSync(journalDir).map((file) => join(journalDir, file));
     return files.map((file) => parseJournal(readFileSync(file, 'utf8')).get(grantKey(id, 1))).find(Boolean);
   }
 
   test('J3: delivers at its next start what had finished, and says at once what had not', async () => {
     const server = await startServer(LONG_LEASE);
     const client = stage.client(server.url);
-    const options = { name: 'journal', url: server.url, queues: ['journal'], dataDir: join(folder, 'journal') };
+    const options = { name: 'journal', url: server.url, queues: ['journal'], journalDir: join(folder, 'journal') };
     const first = await stage.startWorker(options);
     const [done, died] = await client.enqueueMany(
       ['done', 'died'].map((gate) => ({ job: 'hold', payload: { gate }, options: { queue: 'journal' } })),
@@ -246,20 +246,20 @@ describe('J6: a worker with a journal that was killed', () => {
     // not frozen: the kernel would keep what is sent to it
     await server.destroy();
     first.open('done');
-    await until('its outcome is on the disk', () => journalOf(options.dataDir, done.id)?.outcome === 'succeeded');
+    await until('its outcome is on the disk', () => journalOf(options.journalDir, done.id)?.outcome === 'succeeded');
     await first.destroy();
     await startServer(LONG_LEASE, server.port);
-    expect((await client.get(done)).state).toBe('running');
+    expect((await done.get()).state).toBe('running');
 
     const second = stage.launchWorker(options);
-    expect(await client.result(done, { timeout: '20s' })).toBe('let go');
+    expect(await done.result({ timeout: '20s' })).toBe('let go');
     expect(starts(done.id)).toHaveLength(1);
     // the lease is not over for minutes
     await until('the other job runs again', () => starts(died.id).length === 2);
     second.open('died');
-    expect(await client.result(died, { timeout: '20s' })).toBe('let go');
-    expect((await client.get(done)).attempts).toMatchObject([{ attempt: 1, outcome: 'succeeded' }]);
-    expect((await client.get(died)).attempts).toMatchObject([
+    expect(await died.result({ timeout: '20s' })).toBe('let go');
+    expect((await done.get()).attempts).toMatchObject([{ attempt: 1, outcome: 'succeeded' }]);
+    expect((await died.get()).attempts).toMatchObject([
       { attempt: 1, outcome: 'lost' },
       { attempt: 2, outcome: 'succeeded' },
     ]);
@@ -268,30 +268,30 @@ describe('J6: a worker with a journal that was killed', () => {
   test('J5: settles by it a job that had become unknown', async () => {
     const server = await startServer();
     const client = stage.client(server.url);
-    const options = { name: 'settles', url: server.url, queues: ['settles'], dataDir: join(folder, 'settles') };
+    const options = { name: 'settles', url: server.url, queues: ['settles'], journalDir: join(folder, 'settles') };
     const first = await stage.startWorker(options);
     const { id } = await client.enqueue('hold', { gate: 'settles' }, { queue: 'settles', onLost: 'hold' });
     await hasStarted(id, 'settles');
     await server.destroy();
     first.open('settles');
-    await until('its outcome is on the disk', () => journalOf(options.dataDir, id)?.outcome === 'succeeded');
+    await until('its outcome is on the disk', () => journalOf(options.journalDir, id)?.outcome === 'succeeded');
     await first.destroy();
     await startServer(undefined, server.port);
     await isIn(client, id, 'unknown');
 
     stage.launchWorker(options);
-    expect(await client.result(id, { timeout: '20s' })).toBe('let go');
+    expect(await client.job(id).result({ timeout: '20s' })).toBe('let go');
     expect(starts(id)).toHaveLength(1);
   });
 });
 
 test('J6: a journal compacts itself', async () => {
   const server = await startServer();
-  const dataDir = join(folder, 'compact');
-  await stage.startWorker({ name: 'compact', url: server.url, queues: ['compact'], dataDir });
+  const journalDir = join(folder, 'compact');
+  await stage.startWorker({ name: 'compact', url: server.url, queues: ['compact'], journalDir });
   const client = stage.client(server.url);
   const sizeMiB = () =>
-    readdirSync(dataDir).reduce((sum, file) => sum + statSync(join(dataDir, file)).size, 0) / 1024 ** 2;
+    readdirSync(journalDir).reduce((sum, file) => sum + statSync(join(journalDir, file)).size, 0) / 1024 ** 2;
   // each result goes through the journal: 20 MiB of them
   for (let round = 0; round < 5; round++) {
     const jobs = Array.from({ length: 16 }, () => ({
@@ -300,7 +300,7 @@ test('J6: a journal compacts itself', async () => {
       options: { queue: 'compact' },
     }));
     const handles = await client.enqueueMany(jobs);
-    await Promise.all(handles.map((handle) => client.result(handle, { timeout: '20s' })));
+    await Promise.all(handles.map((handle) => handle.result({ timeout: '20s' })));
   }
   await until('the journal is small again', () => sizeMiB() < 9);
 });
@@ -314,7 +314,7 @@ test('J3: a worker finishes its job while its server is dead, and delivers the o
   worker.open('deliver');
   await until('its handler has ended', () => stage.witness.events({ id, event: 'end' })[0]);
   const third = await startServer(LONG_LEASE, next.port);
-  expect(await stage.client(third.url).result(id, { timeout: '20s' })).toBe('let go');
-  expect((await stage.client(third.url).get(id)).attempts).toMatchObject([{ attempt: 1, outcome: 'succeeded' }]);
+  expect(await stage.client(third.url).job(id).result({ timeout: '20s' })).toBe('let go');
+  expect((await stage.client(third.url).job(id).get()).attempts).toMatchObject([{ attempt: 1, outcome: 'succeeded' }]);
   expect(starts(id)).toHaveLength(1);
 });

@@ -45,16 +45,16 @@ test('P1, P4: one node takes jobs in, gives them out and runs them, also while m
   await until('adding has begun', () => added > 0);
   for (let number = 0; number < 20; number++) {
     const handle = await client.enqueue('sum', { a: number, b: 1 }, { queue: 'alone' });
-    expect(await client.result(handle, { timeout: '20s' })).toEqual({ sum: number + 1 });
+    expect(await handle.result({ timeout: '20s' })).toEqual({ sum: number + 1 });
   }
   isAdding = false;
   await adding;
   // and the other way round: with every slot taken, what is added is acknowledged
   const ids = await addHolding(node, 'alone', 'full', 10);
   await until('both slots are taken', () => startsIn('alone').alone === 22);
-  expect(await Promise.all(ids.map(async (id) => (await client.get(id)).state))).toContain('ready');
+  expect(await Promise.all(ids.map(async (id) => (await client.job(id).get()).state))).toContain('ready');
   node.open('full');
-  await Promise.all(ids.map((id) => client.result(id, { timeout: '20s' })));
+  await Promise.all(ids.map((id) => client.job(id).result({ timeout: '20s' })));
 });
 
 test('P1, P2, H1: equal nodes share the work, and share it anew when one joins, leaves or fails', async () => {
@@ -80,7 +80,7 @@ test('P1, P2, H1: equal nodes share the work, and share it anew when one joins, 
   const client = stage.client(first.url);
   const fourth = await startNode('fourth', queue);
   for (const node of [first, fourth]) node.open('shared');
-  await Promise.all(ids.map((id) => client.result(id, { timeout: '30s' })));
+  await Promise.all(ids.map((id) => client.job(id).result({ timeout: '30s' })));
   const startsOf = (id: string) => stage.witness.events({ id, event: 'start' }).length;
   expect(ids.filter((id) => startsOf(id) !== (lost.includes(id) ? 2 : 1))).toEqual([]);
   expect(startsIn(queue)).toMatchObject({ second: 2, third: 2 });
@@ -110,16 +110,16 @@ describe('P5: a node', () => {
     const ids = await addHolding(headstrong, 'paused', 'rest', 4);
     await haveStarted('paused', { headstrong: 2 });
     obedient.open('running');
-    expect(await client.result(running, { timeout: '20s' })).toBe('let go');
+    expect(await client.job(running).result({ timeout: '20s' })).toBe('let go');
     headstrong.open('rest');
-    await Promise.all(ids.map((id) => client.result(id, { timeout: '20s' })));
+    await Promise.all(ids.map((id) => client.job(id).result({ timeout: '20s' })));
     expect(startsIn('paused')).toEqual({ obedient: 1, headstrong: 4 });
 
     await headstrong.stop();
     await client.resume({ queue: 'paused' });
     await client.resume({ worker: await idOf('obedient') });
     const last = await client.enqueue('sum', { a: 1, b: 1 }, { queue: 'paused' });
-    expect(await client.result(last, { timeout: '20s' })).toEqual({ sum: 2 });
+    expect(await last.result({ timeout: '20s' })).toEqual({ sum: 2 });
     expect(startsIn('paused').obedient).toBe(2);
   });
 });

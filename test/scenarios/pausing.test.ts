@@ -16,7 +16,7 @@ beforeAll(async () => {
 
 const starts = (id: string) => stage.witness.events({ id, event: 'start' });
 const hasStarted = (id: string) => until(`job ${id} has started`, () => starts(id)[0]);
-const stateOf = async (id: string) => (await client.get(id)).state;
+const stateOf = async (id: string) => (await client.job(id).get()).state;
 const workerNamed = async (name: string) => (await client.workers()).find((worker) => worker.name === name);
 
 describe('P5: a paused worker', () => {
@@ -37,20 +37,20 @@ describe('P5: a paused worker', () => {
     expect(await workerNamed('paused')).toMatchObject({ state: 'paused', paused: true });
     expect(await client.pauses()).toMatchObject([{ scope: 'worker', name: id, note: 'its disk is slow' }]);
     worker.open(queue);
-    expect(await client.result(running, { timeout: '20s' })).toBe('let go');
+    expect(await client.job(running).result({ timeout: '20s' })).toBe('let go');
     expect(stage.witness.events({ id: running }).map(({ event }) => event)).toEqual(['start', 'end']);
 
     // others take over, and nothing is counted against the jobs
     const other = await stage.startWorker({ name: 'free', url, slots: 1, queues: [queue] });
     other.open(queue);
-    await Promise.all(waiting.map((job) => client.result(job, { timeout: '20s' })));
+    await Promise.all(waiting.map((job) => client.job(job).result({ timeout: '20s' })));
     for (const job of waiting) expect(starts(job)).toMatchObject([{ worker: 'free', attempt: 1 }]);
     expect(await other.stop()).toBe(0);
 
     const next = await client.enqueue('sum', { a: 1, b: 1 }, { queue });
     expect(await stateOf(next.id)).toBe('ready');
     await client.resume({ worker: id });
-    await client.result(next, { timeout: '20s' });
+    await next.result({ timeout: '20s' });
     expect(starts(next.id)).toMatchObject([{ worker: 'paused', pid: worker.pid }]);
   });
 });
@@ -69,12 +69,12 @@ describe('P5: while it is paused, no job starts', () => {
     await client.pause(target);
     const waiting = await client.enqueue('sum', { a: 1, b: 2 }, { queue });
     worker.open(name);
-    expect(await client.result(running, { timeout: '20s' })).toBe('let go');
+    expect(await running.result({ timeout: '20s' })).toBe('let go');
     expect(await stateOf(waiting.id)).toBe('ready');
     expect(starts(waiting.id)).toEqual([]);
 
     await client.resume(target);
-    expect(await client.result(waiting, { timeout: '20s' })).toEqual({ sum: 3 });
+    expect(await waiting.result({ timeout: '20s' })).toEqual({ sum: 3 });
     expect(await worker.stop()).toBe(0);
   });
 });

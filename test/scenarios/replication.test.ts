@@ -46,5 +46,5 @@ test('H3: a job is not acknowledged before its commit is on the standby, also wh
   expect(isAcknowledged).toBe(false);
 
   await setStandby('');
-  expect(await client.result(await added, { timeout: '20s' })).toEqual({ sum: 3 });
+  expect(await (await added).result({ timeout: '20s' })).toEqual({ sum: 3 });
 });

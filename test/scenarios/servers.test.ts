@@ -26,7 +26,7 @@ test('V3, H2, D6: a worker that was given one address learns the others, and mov
   expect(moved).toMatchObject({ name: 'wanderer', pid: worker.pid });
   await serversAre({ [first.url]: 'unresponsive', [second.url]: 'working' });
   worker.open('wander');
-  expect(await client.result(id, { timeout: '20s' })).toBe('let go');
+  expect(await client.job(id).result({ timeout: '20s' })).toBe('let go');
   expect(stage.witness.events({ id }).map(({ event }) => event)).toEqual(['start', 'end']);
 
   // one that leaves in order takes its registration with it

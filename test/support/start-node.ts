@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { launchServer, type ServerOptions, type ServerProcess } from './start-server.js';
 import type { WorkerProcess } from './start-worker.js';
 
-const HANDLERS = fileURLToPath(new URL('./programs/handlers.mjs', import.meta.url));
+const JOBS = fileURLToPath(new URL('./programs/jobs.mjs', import.meta.url));
 
 export type NodeOptions = ServerOptions & {
   name: string;
@@ -26,7 +26,7 @@ export async function launchNode({
 }: NodeOptions): Promise<NodeProcess> {
   const node = await launchServer({
     ...options,
-    command: ['node', '--worker', HANDLERS, '--worker-name', name, ...switches.map((key) => `--${key}`)],
+    command: ['node', '--worker', JOBS, '--worker-name', name, ...switches.map((key) => `--${key}`)],
     flags: { ...flags },
     env: { WORKER_OPTIONS: JSON.stringify({ name, witness }), ...env },
   });

@@ -18,7 +18,7 @@ export type WorkerProcessOptions = {
   token?: string;
   ignorePause?: boolean;
   /** The folder of its journal; absent: it keeps none. */
-  dataDir?: string;
+  journalDir?: string;
 };
 
 export type WorkerProcess = OwnedProcess & {
