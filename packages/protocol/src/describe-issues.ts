@@ -5,18 +5,19 @@ import { DroverError, type FieldIssue } from './errors.js';
 const SHOWN_VALUE_LENGTH = 100;
 const SHOWN_ISSUES = 20;
 
-export function describeIssues(error: z.ZodError, input: unknown): FieldIssue[] {
+/** `place`: where the input stands in what the user gave, such as `jobs[3]`. */
+export function describeIssues(error: z.ZodError, input: unknown, place = ''): FieldIssue[] {
   return error.issues.slice(0, SHOWN_ISSUES).map((issue) => {
     const value = valueAt(input, issue.path);
-    const field = fieldName(issue.path) || '(body)';
+    const field = [place, fieldName(issue.path)].filter((part) => part !== '').join('.') || '(body)';
     const message = issue.code === 'unrecognized_keys' ? unknownKeys(issue.keys) : issue.message;
     return value === undefined ? { field, message } : { field, message, value: shorten(value) };
   });
 }
 
 /** The error for input that does not fit its schema. */
-export function invalidInput(error: z.ZodError, input: unknown): DroverError {
-  const issues = describeIssues(error, input);
+export function invalidInput(error: z.ZodError, input: unknown, place?: string): DroverError {
+  const issues = describeIssues(error, input, place);
   const sentences = issues.map(({ field, message, value }) =>
     value === undefined ? `${field}: ${message}` : `${field}: ${message}, got ${String(value)}`,
   );

@@ -1,13 +1,20 @@
 export { type Backoff, type BackoffInput, backoffDelayMs, backoffSchema, DEFAULT_BACKOFF } from './backoff.js';
 export {
+  BULK_MEDIA_TYPE,
+  type BulkGroup,
+  type BulkHead,
+  type BulkJob,
+  bulkHeadSchema,
+  readBulk,
+  writeBulk,
+} from './bulk.js';
+export {
   type AnswerFrame,
   answerText,
-  CALLED_ROUTES,
+  CALLED_ROUTE,
   CALLS_PATH,
-  type CalledRoute,
   type CallFrame,
   callText,
-  ERA_HEADER,
   parseAnswer,
   parseCall,
 } from './calls.js';

@@ -61,7 +61,7 @@ export const jobDefaultsShape = {
   onLost: z.enum(['rerun', 'hold']).optional(),
 };
 
-const newJobShape = {
+export const newJobShape = {
   /** Made by the client, so that repeating an enqueue is the same job. UUIDv7 is best; any UUID is taken. */
   id: idSchema.optional(),
   type: nameSchema,
@@ -73,12 +73,16 @@ const newJobShape = {
   expiresAt: timeSchema.optional(),
 };
 
-export const newJobSchema = z
-  .strictObject(newJobShape)
-  .refine((job) => job.delay === undefined || job.runAt === undefined, {
+export function eitherDelayOrRunAt<
+  Schema extends z.ZodType<{ delay?: number | undefined; runAt?: string | undefined }>,
+>(schema: Schema): Schema {
+  return schema.refine((job) => job.delay === undefined || job.runAt === undefined, {
     path: ['runAt'],
     message: 'expected either delay or runAt, not both',
   });
+}
+
+export const newJobSchema = eitherDelayOrRunAt(z.strictObject(newJobShape));
 
 /** As a client sends it. */
 export type NewJobInput = z.input<typeof newJobSchema>;

@@ -2,6 +2,8 @@
 export const LIMITS = {
   /** Bytes of one job's payload as JSON text (default, configurable). */
   payloadBytes: 1024 * 1024,
+  /** Levels of nesting in a payload. */
+  payloadDepth: 1000,
   /** Bytes of one job's result as JSON text (default, configurable). */
   resultBytes: 1024 * 1024,
   /** Bytes of the progress value of a running job. */

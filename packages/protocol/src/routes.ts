@@ -3,6 +3,7 @@
  * A route is added here and gets its handler in the server's `api/`; nothing else is to be changed.
  */
 import { z } from 'zod';
+import { BULK_MEDIA_TYPE } from './bulk.js';
 import { durationSchema } from './duration.js';
 import {
   enqueuedSchema,
@@ -43,6 +44,8 @@ export type Route = {
   readonly params?: z.ZodType;
   readonly query?: z.ZodType;
   readonly body?: z.ZodType;
+  /** The media type of a body that is text, which the handler reads itself. Other bodies are JSON and fit `body`. */
+  readonly bodyType?: string;
   readonly answer: z.ZodType;
   /** The status of success; 200 unless said. */
   readonly status?: number;
@@ -62,9 +65,6 @@ function listOf<Item extends z.ZodType>(item: Item) {
     z.array(item).min(1).max(100).optional(),
   );
 }
-
-/** `repeated`: a call with an era has carried these jobs before, and its end is not known (decision 0019). */
-const addQuery = z.strictObject({ repeated: z.literal('true').optional() });
 
 export const listJobsQuery = z.strictObject({
   state: listOf(jobStateSchema),
@@ -230,7 +230,6 @@ export const ROUTES = {
     path: '/api/v1/jobs',
     summary: 'Add one job. Repeating it with the same id is the same job.',
     roles: ['client', 'operator', 'admin'],
-    query: addQuery,
     body: newJobSchema,
     answer: enqueuedSchema,
     status: 201,
@@ -240,12 +239,17 @@ export const ROUTES = {
     path: '/api/v1/jobs/batch',
     summary: `Add up to ${LIMITS.batchJobs} jobs: all of them or none.`,
     roles: ['client', 'operator', 'admin'],
-    query: addQuery,
-    body: z.strictObject({
-      jobs: z.array(newJobSchema).max(LIMITS.batchJobs),
-      answer: z.literal('existing').optional().describe('existing: answer only the jobs that existed already'),
-    }),
+    body: z.strictObject({ jobs: z.array(newJobSchema).max(LIMITS.batchJobs) }),
     answer: z.object({ items: z.array(enqueuedSchema) }),
+    status: 201,
+  },
+  enqueueBulk: {
+    method: 'POST',
+    path: '/api/v1/jobs/bulk',
+    summary: `Add up to ${LIMITS.batchJobs} jobs in the bulk format, which servers do not parse payload by payload: all of them or none.`,
+    roles: ['client', 'operator', 'admin'],
+    bodyType: BULK_MEDIA_TYPE,
+    answer: z.object({ existed: z.array(z.int()).describe('the places of the jobs that existed already, from 0') }),
     status: 201,
   },
   listJobs: {

@@ -5,7 +5,7 @@
  * The payload is checked against its schema but sent as it was given: the worker's schema run is the one
  * whose output counts, so a transform happens once.
  */
-import { DroverError, invalidInput, nameSchema, newId, newJobSchema } from '@drover/protocol';
+import { type BulkJob, DroverError, invalidInput, nameSchema, newId, newJobSchema } from '@drover/protocol';
 import {
   type EnqueueOptions,
   isJobDefinition,
@@ -34,8 +34,7 @@ const OPTION_NAMES = [
 
 const EXPECTED_REFERENCE = 'what defineJob returns, or a name of letters, digits and _ . : / @ -';
 
-/** `head` is the job without its payload, as the inside of a JSON object. */
-export type EncodedJob = { id: string; definition: JobDefinition; head: string; payload: string | undefined };
+export type EncodedJob = BulkJob & { definition: JobDefinition };
 
 /** A promise only if the payload's schema is asynchronous. */
 export function encodeJob(
@@ -54,9 +53,9 @@ export function checkPayload(definition: JobDefinition, payload: unknown): unkno
   return definition.payload === undefined ? undefined : validate(definition.payload, payload, 'payload');
 }
 
-/** The whole job as the body of a request. */
-export function jobText(job: EncodedJob): string {
-  return job.payload === undefined ? `{${job.head}}` : `{${job.head},"payload":${job.payload}}`;
+/** The whole job as one JSON object. */
+export function jobText({ id, head, payload }: EncodedJob): string {
+  return `{"id":"${id}",${head},"payload":${payload}}`;
 }
 
 export function definitionOf<Input, Result>(reference: JobReference<Input, Result>): JobDefinition<Input, Result> {
@@ -89,21 +88,16 @@ export function encodeChecked(
 ): EncodedJob {
   const text = payloadText(payload);
   if (options !== undefined) return encodeWithOptions(definition, text, options);
-  const id = newId();
-  return { id, definition, head: `"id":"${id}",${definition[JOB].encodedDefaults}`, payload: text };
+  return { id: newId(), definition, head: definition[JOB].encodedDefaults, payload: text };
 }
 
-function encodeWithOptions(
-  definition: JobDefinition,
-  payload: string | undefined,
-  options: EnqueueOptions,
-): EncodedJob {
+function encodeWithOptions(definition: JobDefinition, payload: string, options: EnqueueOptions): EncodedJob {
   refuseUnknownOptions('enqueue', options, OPTION_NAMES);
   const given = { ...definition[JOB].defaults, ...withoutUndefined(options), id: options.id ?? newId() };
   const parsed = newJobSchema.safeParse(given);
   if (!parsed.success) throw invalidInput(parsed.error, given);
-  const id = parsed.data.id ?? given.id;
-  return { id, definition, head: JSON.stringify(parsed.data).slice(1, -1), payload };
+  const { id = given.id, ...job } = parsed.data;
+  return { id, definition, head: JSON.stringify(job).slice(1, -1), payload };
 }
 
 /** An option given as `undefined` must not hide the definition's default. */
@@ -111,9 +105,9 @@ function withoutUndefined(options: EnqueueOptions): Partial<EnqueueOptions> {
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
 }
 
-function payloadText(payload: unknown): string | undefined {
+function payloadText(payload: unknown): string {
   try {
-    return JSON.stringify(payload);
+    return JSON.stringify(payload) ?? 'null';
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     const message = `expected a value that JSON can hold: ${reason}`;

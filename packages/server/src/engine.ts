@@ -1,6 +1,6 @@
 /** What the HTTP API asks of the job engine; the composition root (server.ts) puts it together. */
 import type { JobState, Pause } from '@drover/protocol';
-import type { AddRequest } from './dispatch/intake.js';
+import type { JobToInsert } from './admission/job-to-insert.js';
 import type { PausedScope } from './dispatch/pauses.js';
 
 export type HealthCheck = { check: string; status: 'okay' | 'error'; message?: string };
@@ -10,9 +10,7 @@ export type Engine = {
    * Durable when it resolves; gives the places in the list of those that existed already. Throws DroverError: overloaded,
    * shutting_down, database_unavailable.
    */
-  enqueue(request: AddRequest): Promise<ReadonlySet<number>>;
-  /** The era of adds, zero if it is not known. */
-  era(): number;
+  enqueue(jobs: readonly JobToInsert[]): Promise<ReadonlySet<number>>;
   cancel(id: string): Promise<'cancelled' | 'requested' | 'not_found' | { wrongState: JobState }>;
   retry(id: string): Promise<'done' | 'not_found' | { wrongState: JobState }>;
   /** Resolves when the job has finished, the time is over or the signal aborts. */

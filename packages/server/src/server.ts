@@ -6,9 +6,9 @@
 import { hostname } from 'node:os';
 import { CALLS_PATH, DroverError, newId, STREAM_PATH } from '@drover/protocol';
 import type { Logger } from 'pino';
-
+import { createAdmission } from './admission/admission.js';
 import { errorHeaders } from './api/answer-error.js';
-import { createAdmission } from './api/auth.js';
+import { createAuthorizer } from './api/auth.js';
 import { createCallStream } from './api/call-stream.js';
 import { createHandlers } from './api/handlers.js';
 import { createHttpServer } from './api/http-server.js';
@@ -16,7 +16,6 @@ import type { ServerConfig } from './config/server-config.js';
 import { connectDatabase } from './db/database.js';
 import { tellToStop } from './dispatch/cancellations.js';
 import { createDispatcher } from './dispatch/dispatcher.js';
-import { createIntake } from './dispatch/intake.js';
 import { setPaused } from './dispatch/leases.js';
 import { createOutcomes } from './dispatch/outcomes.js';
 import { createPauses, pauseWorker, resumeWorker } from './dispatch/pauses.js';
@@ -31,7 +30,6 @@ import { createDuties } from './housekeeping/duties.js';
 import { leaveCluster, type ServerIdentity, sayPresence } from './housekeeping/presence.js';
 import { createClusterIdReader, publishPayloadLimit } from './housekeeping/settings.js';
 import { cancelJobs, jobState } from './lifecycle/cancel.js';
-import { createEras } from './lifecycle/eras.js';
 import { retryJob } from './lifecycle/retry.js';
 import { failUnknownJob } from './lifecycle/settle.js';
 import { createMetrics, type FinishedState } from './metrics.js';
@@ -115,13 +113,8 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
     },
     signal: stopping.signal,
   });
-  const eras = createEras({
+  const admission = createAdmission({
     db: db.bulk,
-    onError: (error) => logger.warn({ err: error }, 'the era of adds could not be read, trying again'),
-  });
-  const intake = createIntake({
-    db: db.bulk,
-    eras,
     dispatcher,
     logger,
     metrics,
@@ -142,12 +135,11 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
     progress,
     clusterId: createClusterIdReader(db.control),
     servers: duties.servers,
-    authorize: createAdmission(config, ['worker']),
+    authorize: createAuthorizer(config, ['worker']),
   });
 
   const engine: Engine = {
-    enqueue: intake.enqueue,
-    era: () => eras.current,
+    enqueue: admission.enqueue,
     waitForFinish: waiters.wait,
     async cancel(jobId) {
       const { cancelled, requested } = await cancelJobs(db.bulk, id, [jobId]);
@@ -213,7 +205,7 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
       metrics.text({
         workers: dispatcher.sessions.size,
         heldJobs: sum(dispatcher.sessions.values(), ({ grants }) => grants.size),
-        pendingJobs: intake.pending,
+        pendingJobs: admission.pending,
         sinceBeatMs: sinceBeatMs(),
       }),
   };
@@ -259,7 +251,7 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
     },
   });
   const http = createHttpServer({ handlers, config, logger, serverId: id });
-  const calls = createCallStream({ handlers, config, logger, era: engine.era });
+  const calls = createCallStream({ handlers, config, logger });
   routeUpgrades(http.server, { [STREAM_PATH]: stream, [CALLS_PATH]: calls }, (error) => ({
     'drover-server': id,
     ...errorHeaders(error),
@@ -274,9 +266,8 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
     await sayPresence(db.control, identity).catch((error: Error) =>
       logger.warn({ err: error }, 'could not say goodbye'),
     );
-    await Promise.all([intake.stop(), dispatcher.stop(), due.stop(), ticker.stop()]);
+    await Promise.all([admission.stop(), dispatcher.stop(), due.stop(), ticker.stop()]);
     waiters.stop();
-    eras.stop();
     await stream.stop(STOP_GRACE_MS);
     await Promise.all([within(STOP_GRACE_MS, outcomes.idle()), within(STOP_GRACE_MS, progress.idle())]);
     await Promise.all([duties.stop(), wakeups.stop(), calls.stop(STOP_GRACE_MS), http.close()]);
@@ -301,10 +292,9 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
         await db.close();
         throw error;
       }
-      const published = publishPayloadLimit(db.control, config.payloadLimitBytes).catch((error: Error) =>
+      await publishPayloadLimit(db.control, config.payloadLimitBytes).catch((error: Error) =>
         logger.warn({ err: error }, 'SQL enqueues keep the payload limit they had'),
       );
-      await Promise.all([published, eras.learn()]);
       duties.start();
       dispatcher.start();
       due.start();

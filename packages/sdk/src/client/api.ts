@@ -3,7 +3,6 @@
  * answer is parsed with the route's own schema, so what a caller gets is what its type says.
  */
 import {
-  type CalledRoute,
   checkAnswer,
   invalidInput,
   type JobState,
@@ -14,7 +13,6 @@ import {
 } from '@drover/protocol';
 import { ConnectionError } from '../errors.js';
 import { refuse } from '../options.js';
-import type { NewJobsRequest } from './call-stream.js';
 import type { RequestText } from './http-transport.js';
 import type { Requester } from './requester.js';
 
@@ -61,14 +59,11 @@ export class Api {
     return answer === undefined ? undefined : parseAnswer(name, answer);
   }
 
-  /** Adds jobs that are encoded already. */
-  async add<Name extends CalledRoute>(
-    name: Name,
-    body: RequestText,
-    newJobs: NewJobsRequest | undefined,
-  ): Promise<RouteAnswer<Name>> {
-    const { method, path } = ROUTES[name];
-    return parseAnswer(name, await this.#requester.request({ method, path, body, call: name, newJobs }));
+  /** Adds jobs in the bulk format; gives the places of those that existed already. */
+  async addJobs(body: RequestText): Promise<ReadonlySet<number>> {
+    const { method, path, bodyType } = ROUTES.enqueueBulk;
+    const answer = await this.#requester.request({ method, path, body, mediaType: bodyType, isCall: true });
+    return new Set(parseAnswer('enqueueBulk', answer).existed);
   }
 
   close(): void {

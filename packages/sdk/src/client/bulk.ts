@@ -5,79 +5,60 @@
  *
  * When a request fails, the call rejects and the requests before it have taken effect.
  */
-import { type Enqueued, LIMITS } from '@drover/protocol';
-import { encodeJob, jobText } from '../encode-job.js';
+import { type BulkJob, LIMITS, writeBulk } from '@drover/protocol';
+import { type EncodedJob, encodeJob } from '../encode-job.js';
 import type { JobDefinition, JobToAdd } from '../job-definition.js';
-import { RequestBody } from './request-body.js';
 
-/** Room for the end of the body. */
-const MAX_BODY_BYTES = LIMITS.requestBytes - 100;
+/** Room in a request for the ids and the line breaks of one job beside its head and payload. */
+const OVERHEAD_BYTES = 64;
+/** A character of a string takes up to three bytes in UTF-8. */
+const BYTES_PER_CHARACTER = 3;
 
 /** A job that a request has added, or has found under its id. */
-export type AddedJob = Enqueued & { definition: JobDefinition };
+export type AddedJob = { id: string; created: boolean; definition: JobDefinition };
 
-/** Sends the body of a batch of jobs. `areNew`: their ids were made for this. */
-export type SendBatch = (body: Buffer, areNew: boolean) => Promise<readonly Enqueued[]>;
+/** Sends the body of a batch of jobs; gives the places of those that existed already. */
+export type SendBulk = (body: Buffer) => Promise<ReadonlySet<number>>;
 
-type Chunk = {
-  ids: string[];
-  definitions: JobDefinition[];
-  body: Buffer;
-  /** Ids that were made here are new, so only exceptions need an answer. */
-  areIdsOurs: boolean;
-  next: number;
-};
+type Chunk = { jobs: EncodedJob[]; body: Buffer; next: number };
 
-export async function enqueueInBulk(items: readonly JobToAdd[], send: SendBatch): Promise<AddedJob[]> {
+export async function enqueueInBulk(items: readonly JobToAdd[], send: SendBulk): Promise<AddedJob[]> {
   const added: AddedJob[] = [];
   let chunk = items.length > 0 ? await encodeChunk(items, 0) : undefined;
   while (chunk) {
-    const underWay = send(chunk.body, chunk.areIdsOurs);
     // Observed at once: it may reject while the next chunk is still being encoded.
-    const answered = underWay.then(
-      (answers) => ({ answers }),
+    const answered = send(chunk.body).then(
+      (existed) => ({ existed }),
       (error: unknown) => ({ error }),
     );
     const next = chunk.next < items.length ? encodeChunk(items, chunk.next) : undefined;
     const [answer, nextChunk] = await Promise.all([answered, next]);
     if ('error' in answer) throw answer.error;
-    addAnswered(added, chunk, answer.answers);
+    chunk.jobs.forEach(({ id, definition }, place) => {
+      added.push({ id, created: !answer.existed.has(place), definition });
+    });
     chunk = nextChunk;
   }
   return added;
 }
 
-/** The jobs are written into the body as they come: kept as texts until it is sent, they made half of this the collector's work. */
 async function encodeChunk(items: readonly JobToAdd[], from: number): Promise<Chunk> {
-  const ids: string[] = [];
-  const definitions: JobDefinition[] = [];
-  const body = new RequestBody('{"jobs":[\n');
-  let areIdsOurs = true;
+  const jobs: EncodedJob[] = [];
+  let bytes = 0;
   let index = from;
-  for (; index < items.length && ids.length < LIMITS.batchJobs; index++) {
+  for (; index < items.length && jobs.length < LIMITS.batchJobs; index++) {
     const { job: reference, payload, options } = items[index] as JobToAdd;
     const encoded = encodeJob(reference, payload, options);
     const job = encoded instanceof Promise ? await encoded : encoded;
-    // a line for each, which lets the server pass payloads on unread
-    const text = ids.length === 0 ? jobText(job) : `,\n${jobText(job)}`;
-    if (ids.length > 0 && !body.hasRoomFor(text, MAX_BODY_BYTES)) break;
-    body.add(text);
-    ids.push(job.id);
-    definitions.push(job.definition);
-    if (options?.id !== undefined) areIdsOurs = false;
+    bytes += sizeAtMost(job);
+    if (jobs.length > 0 && bytes > LIMITS.requestBytes) break;
+    jobs.push(job);
   }
-  body.add(areIdsOurs ? '\n],"answer":"existing"}' : '\n]}');
-  return { ids, definitions, body: body.toBuffer(), areIdsOurs, next: index };
+  return { jobs, body: Buffer.from(writeBulk(jobs)), next: index };
 }
 
-function addAnswered(added: AddedJob[], chunk: Chunk, answers: readonly Enqueued[]): void {
-  const { ids, definitions, areIdsOurs } = chunk;
-  if (!areIdsOurs && answers.length !== ids.length) {
-    throw new Error(`sent ${ids.length} jobs, the server named ${answers.length}`);
-  }
-  const existed = new Set(answers.filter(({ created }) => !created).map(({ id }) => id));
-  ids.forEach((id, index) => {
-    const created = areIdsOurs ? !existed.has(id) : (answers[index] as Enqueued).created;
-    added.push({ id, created, definition: definitions[index] as JobDefinition });
-  });
+/** A guess that is never too small; only large jobs are measured. */
+function sizeAtMost({ head, payload }: BulkJob): number {
+  const bytes = BYTES_PER_CHARACTER * (head.length + payload.length);
+  return OVERHEAD_BYTES + (bytes < LIMITS.payloadBytes ? bytes : Buffer.byteLength(head) + Buffer.byteLength(payload));
 }

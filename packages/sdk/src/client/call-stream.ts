@@ -5,7 +5,7 @@
  * the process alive while a call waits, and only a moment longer, as an idle HTTP connection does.
  */
 import type { Socket } from 'node:net';
-import { CALLS_PATH, type CalledRoute, callText, ERA_HEADER, parseAnswer } from '@drover/protocol';
+import { CALLS_PATH, callText, parseAnswer } from '@drover/protocol';
 import { LIMITS } from '@drover/protocol/limits';
 import { WebSocket } from 'ws';
 import { TimeoutError } from '../errors.js';
@@ -14,12 +14,6 @@ import type { HttpAnswer, ServerAddress } from './http-transport.js';
 const HANDSHAKE_MS = 5000;
 /** How much later than due it may be noticed that a call has no answer, or that no call waits any more. */
 const WATCH_MS = 50;
-
-/** A request that adds jobs whose ids were made for it, and what is known of its first try. */
-export type NewJobsRequest = {
-  /** The server may have added the jobs without a look at those that have finished, or may do so yet. */
-  mayBeAdded: boolean;
-};
 
 type Waiting = {
   resolve: (answer: HttpAnswer) => void;
@@ -34,8 +28,6 @@ export class CallStream {
   readonly #socket: WebSocket;
   readonly #waiting = new Map<number, Waiting>();
   #tcp: Socket | undefined;
-  /** As the server has told; undefined if it knows of none. */
-  #era: number | undefined;
   /** Runs while the socket keeps the process alive; one timer for all calls. */
   #watch: NodeJS.Timeout | undefined;
   #last = 0;
@@ -58,10 +50,8 @@ export class CallStream {
       },
     });
     this.#socket = socket;
-    socket.on('upgrade', ({ socket: tcp, headers }) => {
+    socket.on('upgrade', ({ socket: tcp }) => {
       this.#tcp = tcp;
-      const era = headers[ERA_HEADER];
-      if (typeof era === 'string' && /^\d{1,15}$/.test(era)) this.#era = Number(era);
     });
     socket.on('open', () => {
       this.#wasOpen = true;
@@ -81,15 +71,13 @@ export class CallStream {
     return this.#socket.readyState === WebSocket.OPEN && this.#waiting.size < LIMITS.callsUnderWay / 2;
   }
 
-  call(route: CalledRoute, body: string, timeoutMs: number, newJobs?: NewJobsRequest | undefined): Promise<HttpAnswer> {
+  call(body: string, timeoutMs: number): Promise<HttpAnswer> {
     return new Promise((resolve, reject) => {
       const number = ++this.#last;
-      const era = newJobs === undefined ? undefined : this.#era;
-      if (newJobs !== undefined && era !== undefined) newJobs.mayBeAdded = true;
       this.#waiting.set(number, { resolve, reject, timeoutMs, giveUpAt: performance.now() + timeoutMs });
       if (this.#watch === undefined) this.#startWatch();
       // as bytes: those leave in one piece with the head of their frame, which a string does not
-      this.#socket.send(Buffer.from(callText(number, route, body, era)), { binary: false });
+      this.#socket.send(Buffer.from(callText(number, body)), { binary: false });
     });
   }
 
@@ -102,13 +90,12 @@ export class CallStream {
     const answer = parseAnswer(text);
     const waiting = answer && this.#waiting.get(answer.number);
     if (!waiting) {
-      this.#failure ??= new Error(`${this.#server.href} sent a frame that is no answer`);
+      this.#failure ??= new Error(`${this.#server.href} sent an unexpected frame`);
       this.#socket.terminate();
       return;
     }
     this.#waiting.delete(answer.number);
-    const { status, body, retryAfterS, era } = answer;
-    if (era !== undefined) this.#era = era;
+    const { status, body, retryAfterS } = answer;
     waiting.resolve({ status, text: body, retryAfterMs: retryAfterS === undefined ? undefined : retryAfterS * 1000 });
   }
 

@@ -3,27 +3,25 @@
  * server of the list, moves to the next one when one does not answer, and keeps no state that a crash could lose:
  * a promise that has resolved is in the database.
  */
-import type {
-  Duration,
-  Enqueued,
-  Job,
-  JobState,
-  Pause,
-  Queue,
-  RouteAnswer,
-  Server,
-  Stats,
-  Worker,
+import {
+  type Duration,
+  type Job,
+  type JobState,
+  type Pause,
+  type Queue,
+  type RouteAnswer,
+  type Server,
+  type Stats,
+  type Worker,
+  writeBulk,
 } from '@drover/protocol';
-import { definitionOf, encodeJob, jobsToAdd, jobText } from '../encode-job.js';
+import { definitionOf, encodeJob, jobsToAdd } from '../encode-job.js';
 import type { JobDefinition, JobReference, JobToAdd, PayloadArguments } from '../job-definition.js';
 import { durationOption, integerOption, MAX_TIMER_MS, refuse, refuseUnknownOptions } from '../options.js';
 import { givenToken, serverUrls } from '../server-urls.js';
 import { Api } from './api.js';
 import { enqueueInBulk } from './bulk.js';
-import type { NewJobsRequest } from './call-stream.js';
 import { Gatherer } from './gatherer.js';
-import type { RequestText } from './http-transport.js';
 import { type EnqueuedJob, enqueuedJob, JobHandle } from './job-handle.js';
 import { Requester } from './requester.js';
 import { Schedules } from './schedules.js';
@@ -83,7 +81,7 @@ export class Client {
   constructor(api: Api) {
     this.#api = api;
     this.schedules = new Schedules(api);
-    this.#gatherer = new Gatherer((jobs, newJobs) => this.#sendJobs(jobs, newJobs));
+    this.#gatherer = new Gatherer((jobs) => this.#api.addJobs(writeBulk(jobs)));
   }
 
   /** Adds one job. When this resolves, the job is in the database. Concurrent calls share requests. */
@@ -93,8 +91,9 @@ export class Client {
   ): Promise<EnqueuedJob<Result>> {
     const definition = definitionOf(job);
     const encoded = encodeJob(definition, payload, options);
-    const text = jobText(encoded instanceof Promise ? await encoded : encoded);
-    return enqueuedJob(this.#api, await this.#gatherer.add(text, options?.id === undefined), definition);
+    const toAdd = encoded instanceof Promise ? await encoded : encoded;
+    const created = await this.#gatherer.add(toAdd);
+    return enqueuedJob(this.#api, { id: toAdd.id, created }, definition);
   }
 
   /**
@@ -110,9 +109,7 @@ export class Client {
     first: JobReference | readonly JobToAdd[],
     payloads: readonly unknown[] = [],
   ): Promise<EnqueuedJob[]> {
-    const added = await enqueueInBulk(jobsToAdd(first, payloads), (body, areNew) =>
-      this.#sendBatch(body, areNew ? { mayBeAdded: false } : undefined),
-    );
+    const added = await enqueueInBulk(jobsToAdd(first, payloads), (body) => this.#api.addJobs(body));
     return added.map((job) => enqueuedJob(this.#api, job, job.definition));
   }
 
@@ -181,15 +178,5 @@ export class Client {
   async close(): Promise<void> {
     await this.#gatherer.whenIdle();
     this.#api.close();
-  }
-
-  async #sendJobs(jobs: readonly string[], newJobs: NewJobsRequest | undefined): Promise<readonly Enqueued[]> {
-    const [only] = jobs;
-    if (only !== undefined && jobs.length === 1) return [await this.#api.add('enqueueJob', only, newJobs)];
-    return this.#sendBatch(`{"jobs":[\n${jobs.join(',\n')}\n]}`, newJobs);
-  }
-
-  async #sendBatch(body: RequestText, newJobs: NewJobsRequest | undefined): Promise<readonly Enqueued[]> {
-    return (await this.#api.add('enqueueJobs', body, newJobs)).items;
   }
 }

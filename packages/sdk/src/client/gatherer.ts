@@ -7,8 +7,7 @@
  * server, so when it is refused for its content, the jobs that are at fault are found and sent alone, and
  * the others are sent again without them.
  */
-import { DroverError, type Enqueued, LIMITS } from '@drover/protocol';
-import type { NewJobsRequest } from './call-stream.js';
+import { type BulkJob, DroverError, LIMITS } from '@drover/protocol';
 
 const MAX_REQUESTS_IN_FLIGHT = 2;
 /** Characters of one request: large enough to amortise it, small enough to build without a pause. */
@@ -16,13 +15,14 @@ const MAX_BATCH_LENGTH = 8 * 1024 * 1024;
 /** Characters that may wait for their request in all. */
 const MAX_WAITING_LENGTH = 256 * 1024 * 1024;
 
-/** Sends jobs, each as JSON text, as one request; answers in the same order. `newJobs`: their ids were made here. */
-export type SendJobs = (jobs: readonly string[], newJobs: NewJobsRequest | undefined) => Promise<readonly Enqueued[]>;
+/** Sends jobs as one request; gives the places of those that existed already. */
+export type SendJobs = (jobs: readonly BulkJob[]) => Promise<ReadonlySet<number>>;
 
 type Waiting = {
-  text: string;
-  isNew: boolean;
-  resolve: (enqueued: Enqueued) => void;
+  job: BulkJob;
+  length: number;
+  /** `created`: the job did not exist. */
+  resolve: (created: boolean) => void;
   reject: (error: unknown) => void;
 };
 
@@ -38,15 +38,16 @@ export class Gatherer {
     this.#send = send;
   }
 
-  /** `isNew`: its id was made for this call. */
-  add(text: string, isNew: boolean): Promise<Enqueued> {
-    if (this.#waitingLength + text.length > MAX_WAITING_LENGTH && this.#waiting.length > 0) {
+  /** Resolves when the job is in the database: false if it existed already. */
+  add(job: BulkJob): Promise<boolean> {
+    const length = job.head.length + job.payload.length;
+    if (this.#waitingLength + length > MAX_WAITING_LENGTH && this.#waiting.length > 0) {
       const message = `more than ${MAX_WAITING_LENGTH} characters of jobs wait to be sent; await earlier enqueues first`;
       return Promise.reject(new DroverError('overloaded', message));
     }
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ text, isNew, resolve, reject });
-      this.#waitingLength += text.length;
+      this.#waiting.push({ job, length, resolve, reject });
+      this.#waitingLength += length;
       if (this.#isFlushDue || this.#inFlight >= MAX_REQUESTS_IN_FLIGHT) return;
       this.#isFlushDue = true;
       queueMicrotask(() => this.#flush());
@@ -73,32 +74,28 @@ export class Gatherer {
 
   #takeBatch(): Waiting[] {
     let count = 0;
-    let length = 0;
-    for (const { text } of this.#waiting) {
-      if (count >= LIMITS.batchJobs || (count > 0 && length + text.length > MAX_BATCH_LENGTH)) break;
+    let total = 0;
+    for (const { length } of this.#waiting) {
+      if (count >= LIMITS.batchJobs || (count > 0 && total + length > MAX_BATCH_LENGTH)) break;
       count++;
-      length += text.length;
+      total += length;
     }
     const batch = this.#waiting.slice(0, count);
     this.#waiting = this.#waiting.slice(count);
-    this.#waitingLength -= length;
+    this.#waitingLength -= total;
     return batch;
   }
 
   /** Never rejects: every way out settles the promises of the batch. */
   async #deliver(batch: Waiting[]): Promise<void> {
     const groups = [batch];
-    let newJobs: NewJobsRequest | undefined = batch.every((job) => job.isNew) ? { mayBeAdded: false } : undefined;
     for (let group = groups.pop(); group !== undefined; group = groups.pop()) {
       try {
-        const answers = await this.#send(
-          group.map((job) => job.text),
-          newJobs,
-        );
-        settle(group, answers);
+        const existed = await this.#send(group.map(({ job }) => job));
+        group.forEach(({ resolve }, place) => {
+          resolve(!existed.has(place));
+        });
       } catch (error) {
-        // what is sent again without those at fault is not new any more, and is a repetition if the first try may yet arrive
-        if (!newJobs?.mayBeAdded) newJobs = undefined;
         if (group.length > 1 && isAboutContent(error)) groups.push(...separate(group, error));
         else for (const job of group) job.reject(error);
       }
@@ -107,11 +104,6 @@ export class Gatherer {
     this.#flush();
     if (this.#isIdle()) for (const listener of this.#idleListeners.splice(0)) listener();
   }
-}
-
-function settle(group: readonly Waiting[], answers: readonly Enqueued[]): void {
-  if (answers.length !== group.length) throw new Error(`sent ${group.length} jobs, the server named ${answers.length}`);
-  for (let index = 0; index < group.length; index++) group[index]?.resolve(answers[index] as Enqueued);
 }
 
 function isAboutContent(error: unknown): error is DroverError {

@@ -18,6 +18,8 @@ export type HttpRequest = {
   method: string;
   path: string;
   body?: RequestText | undefined;
+  /** Of the body; absent: JSON. */
+  mediaType?: string | undefined;
   timeoutMs: number;
   /** The answer is expected to take long. */
   waits?: boolean | undefined;
@@ -45,11 +47,9 @@ export class HttpTransport {
   readonly #plain = agents(HttpAgent);
   readonly #secure = agents(HttpsAgent);
   readonly #headers: Readonly<Record<string, string>>;
-  readonly #headersWithBody: Readonly<Record<string, string>>;
 
   constructor(token: string | undefined) {
     this.#headers = { accept: 'application/json', ...(token ? { authorization: `Bearer ${token}` } : {}) };
-    this.#headersWithBody = { ...this.#headers, 'content-type': 'application/json' };
   }
 
   /** The answer whatever its status; rejects if there is none. */
@@ -62,7 +62,7 @@ export class HttpTransport {
         port: server.port,
         path: server.basePath + request.path,
         method: request.method,
-        headers: request.body === undefined ? this.#headers : this.#headersWithBody,
+        headers: this.#headersOf(request),
         ...(request.signal ? { signal: request.signal } : {}),
       });
       const timer = setTimeout(giveUp, request.timeoutMs, outgoing, server.href, request.timeoutMs);
@@ -79,6 +79,10 @@ export class HttpTransport {
       });
       outgoing.end(request.body);
     });
+  }
+
+  #headersOf({ body, mediaType = 'application/json' }: HttpRequest): Readonly<Record<string, string>> {
+    return body === undefined ? this.#headers : { ...this.#headers, 'content-type': mediaType };
   }
 
   /** Ends every socket, also those in use. */

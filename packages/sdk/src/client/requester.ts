@@ -6,10 +6,9 @@
  * is refused by its state, which then says that it is done (`doneIn`). So a lost answer is never a reason to fail.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type CalledRoute, DroverError, type ErrorCode, type JobState } from '@drover/protocol';
+import { DroverError, type ErrorCode, type JobState } from '@drover/protocol';
 import { ConnectionError } from '../errors.js';
 import { serverError } from '../server-error.js';
-import type { NewJobsRequest } from './call-stream.js';
 import { type HttpAnswer, type RequestText, type ServerAddress, serverAddress } from './http-transport.js';
 import { Transport } from './transport.js';
 
@@ -26,10 +25,10 @@ export type ApiRequest = {
   body?: RequestText | undefined;
   /** How long the server may wait before it answers. */
   waitMs?: number | undefined;
-  /** Which route it is, if a call stream can carry it. */
-  call?: CalledRoute | undefined;
-  /** It adds jobs whose ids were made here. */
-  newJobs?: NewJobsRequest | undefined;
+  /** Absent: JSON. */
+  mediaType?: string | undefined;
+  /** A call stream can carry it. */
+  isCall?: boolean | undefined;
   /** The states of a job that this changes, and in which it cannot be changed so: after a try without an answer, it has been. */
   doneIn?: readonly JobState[] | undefined;
   signal?: AbortSignal | undefined;
@@ -69,15 +68,13 @@ export class Requester {
       const server = this.#servers[index] as ServerAddress;
       const timeoutMs = waitMs + this.#options.timeoutMs * SHARE_OF_DEADLINE;
       const leftMs = deadline - performance.now();
-      const isRepeated = request.newJobs?.mayBeAdded ?? false;
       let answer: { body: unknown } | Failure;
       try {
         answer = read(
           await this.#transport.send(server, {
             ...request,
             // over HTTP again: should a stream be the trouble, the way without it may work
-            call: tries === 0 && !isRepeated ? request.call : undefined,
-            path: isRepeated ? `${request.path}?repeated=true` : request.path,
+            isCall: tries === 0 && request.isCall,
             timeoutMs: Math.min(timeoutMs, Math.max(1, leftMs)),
           }),
           server,
@@ -89,7 +86,6 @@ export class Requester {
       if (mayBeDone && isDone(answer.error, request.doneIn)) return undefined;
       request.signal?.throwIfAborted();
       if (!isRefusal(answer.error)) mayBeDone = true;
-      if (!isRepeated && request.newJobs && isRefusal(answer.error)) request.newJobs.mayBeAdded = false;
       const pauseMs = this.#pauseMs(tries, answer);
       const isLast = tries >= this.#options.retries || performance.now() + pauseMs >= deadline || this.#closed;
       if (!answer.repeatable || isLast) throw answer.error;

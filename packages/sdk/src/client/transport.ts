@@ -3,12 +3,11 @@
  * opened beside its work; until it stands, and wherever there is none (a proxy that passes no WebSockets, a
  * stream that broke), everything goes over HTTP.
  */
-import type { CalledRoute } from '@drover/protocol';
-import { CallStream, type NewJobsRequest } from './call-stream.js';
+import { CallStream } from './call-stream.js';
 import { type HttpAnswer, type HttpRequest, HttpTransport, type ServerAddress } from './http-transport.js';
 
-/** `call`: the request is one that a call stream can carry. */
-type TransportRequest = HttpRequest & { call?: CalledRoute | undefined; newJobs?: NewJobsRequest | undefined };
+/** `isCall`: a call stream can carry the request. */
+type TransportRequest = HttpRequest & { isCall?: boolean | undefined };
 
 /** Length of a body for which the stream is worth it: masking a long one costs more than HTTP. */
 const MAX_CALL_LENGTH = 64 * 1024;
@@ -31,9 +30,9 @@ export class Transport {
 
   /** The answer whatever its status; rejects if there is none. */
   send(server: ServerAddress, request: TransportRequest): Promise<HttpAnswer> {
-    if (request.call && request.body !== undefined && request.body.length <= MAX_CALL_LENGTH) {
+    if (request.isCall && request.body !== undefined && request.body.length <= MAX_CALL_LENGTH) {
       const stream = this.#streamTo(server);
-      if (stream?.isFree) return stream.call(request.call, request.body.toString(), request.timeoutMs, request.newJobs);
+      if (stream?.isFree) return stream.call(request.body.toString(), request.timeoutMs);
     }
     return this.#http.send(server, request);
   }

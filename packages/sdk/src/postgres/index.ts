@@ -63,9 +63,9 @@ export async function enqueueManyWith(
 }
 
 /** The job without its type and payload, which have parameters of their own. */
-function optionsText(job: EncodedJob): string {
-  const { type: _type, ...options } = JSON.parse(`{${job.head}}`) as Record<string, unknown>;
-  return JSON.stringify(options);
+function optionsText({ id, head }: EncodedJob): string {
+  const { type: _type, ...options } = JSON.parse(`{${head}}`) as Record<string, unknown>;
+  return JSON.stringify({ ...options, id });
 }
 
 function pending(job: EncodedJob): PendingJob {

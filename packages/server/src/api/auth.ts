@@ -63,7 +63,7 @@ export function requireKnown(principal: Principal | undefined): asserts principa
 }
 
 /** Who asks for a stream; throws unless they are of one of these roles. */
-export function createAdmission(
+export function createAuthorizer(
   config: Pick<ServerConfig, 'tokens' | 'insecure'>,
   roles: Route['roles'],
 ): (request: IncomingMessage) => Principal {

@@ -6,25 +6,14 @@
  * the connection with the reason.
  */
 import type { Duplex } from 'node:stream';
-import {
-  answerText,
-  CALLED_ROUTES,
-  type CalledRoute,
-  type CallFrame,
-  DroverError,
-  ERA_HEADER,
-  LIMITS,
-  parseCall,
-  ROUTES,
-} from '@drover/protocol';
+import { answerText, CALLED_ROUTE, type CallFrame, DroverError, LIMITS, parseCall, ROUTES } from '@drover/protocol';
 import type { Logger } from 'pino';
 import { type WebSocket, WebSocketServer } from 'ws';
 import type { ServerConfig } from '../config/server-config.js';
 import { sendText } from '../text-frame.js';
 import type { Stream } from '../upgrades.js';
 import { errorHeaders, logError, toDroverError } from './answer-error.js';
-import { createAdmission, type Principal } from './auth.js';
-import { type BodyReader, bodyReader } from './read-body.js';
+import { createAuthorizer, type Principal } from './auth.js';
 import type { Call, RouteHandlers } from './route-handler.js';
 
 export type CallStream = Stream & {
@@ -33,11 +22,9 @@ export type CallStream = Stream & {
 };
 
 type CallStreamDeps = {
-  handlers: Pick<RouteHandlers, CalledRoute>;
+  handlers: Pick<RouteHandlers, typeof CALLED_ROUTE>;
   config: Pick<ServerConfig, 'tokens' | 'insecure'>;
   logger: Logger;
-  /** The era of adds, zero if it is not known. */
-  era(): number;
 };
 
 /** The line of a call stands before its body. */
@@ -47,16 +34,11 @@ const KEEP_ALIVE_MS = 60_000;
 const GOING_AWAY = 1001;
 const POLICY_VIOLATION = 1008;
 const TOO_MANY = `more than ${LIMITS.callsUnderWay} calls wait for their answers`;
+const ROUTE = ROUTES[CALLED_ROUTE];
 
-const ROLES = [...new Set(CALLED_ROUTES.flatMap((name) => ROUTES[name].roles))];
-const BODIES = Object.fromEntries(CALLED_ROUTES.map((name) => [name, bodyReader(name)])) as {
-  [Name in CalledRoute]: BodyReader;
-};
-
-export function createCallStream({ handlers, config, logger, era: currentEra }: CallStreamDeps): CallStream {
-  const admit = createAdmission(config, ROLES);
+export function createCallStream({ handlers, config, logger }: CallStreamDeps): CallStream {
+  const admit = createAuthorizer(config, ROUTE.roles);
   const server = new WebSocketServer({ noServer: true, perMessageDeflate: false, maxPayload: MAX_FRAME_BYTES });
-  server.on('headers', (headers) => headers.push(`${ERA_HEADER}: ${currentEra()}`));
   const sockets = new Set<WebSocket>();
   let underWay = 0;
   let stopping = false;
@@ -69,7 +51,7 @@ export function createCallStream({ handlers, config, logger, era: currentEra }: 
     socket.on('close', () => sockets.delete(socket));
     socket.on('message', (data, isBinary) => {
       const call = isBinary ? undefined : parseCall(data.toString());
-      if (!call) return socket.close(POLICY_VIOLATION, `expected a line such as "1 POST ${ROUTES.enqueueJob.path}"`);
+      if (!call) return socket.close(POLICY_VIOLATION, 'expected the number of the call on the first line');
       if (++calls > LIMITS.callsUnderWay) return socket.close(POLICY_VIOLATION, TOO_MANY);
       underWay += 1;
       void answer(call, principal, (text) => {
@@ -85,45 +67,33 @@ export function createCallStream({ handlers, config, logger, era: currentEra }: 
 
   /** Calls `send` once. */
   async function answer(
-    { number, route, era, body }: CallFrame,
+    { number, body }: CallFrame,
     principal: Principal,
     send: (text: string) => void,
   ): Promise<void> {
     let text: string;
     try {
-      let status: number = ROUTES[route].status;
-      const call = {
+      let status: number = ROUTE.status;
+      const call: Call<typeof CALLED_ROUTE> = {
         params: undefined,
-        query: {},
-        body: BODIES[route].read(body),
-        bodyInFull: () => BODIES[route].inFull(body),
+        query: undefined,
+        body,
         by: principal.name,
-        era,
         gone: () => new AbortController().signal,
-        setStatus(other: number) {
+        setStatus(other) {
           status = other;
         },
       };
-      const handle = handlers[route] as (call: Call<never>) => unknown;
-      const found = await handle(call as unknown as Call<never>);
-      text = answerText({ number, status, retryAfterS: undefined, era: eraToTell(era), body: JSON.stringify(found) });
+      const found = await handlers[CALLED_ROUTE](call);
+      text = answerText({ number, status, retryAfterS: undefined, body: JSON.stringify(found) });
     } catch (error) {
       const known = toDroverError(error);
-      logError(logger, known, { method: ROUTES[route].method, url: ROUTES[route].path });
+      logError(logger, known, { method: ROUTE.method, url: ROUTE.path });
       const retryAfter = errorHeaders(known)['retry-after'];
       const retryAfterS = retryAfter === undefined ? undefined : Number(retryAfter);
-      text = answerText({
-        ...{ number, retryAfterS, status: known.status, body: JSON.stringify(known.toBody()) },
-        era: undefined,
-      });
+      text = answerText({ number, retryAfterS, status: known.status, body: JSON.stringify(known.toBody()) });
     }
     send(text);
-  }
-
-  /** Only who has named an era understands one, and only another is worth telling. */
-  function eraToTell(named: number | undefined): number | undefined {
-    const era = currentEra();
-    return named === undefined || named === era ? undefined : era;
   }
 
   return {

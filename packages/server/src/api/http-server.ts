@@ -19,7 +19,7 @@ import { errorHeaders, logError, toDroverError } from './answer-error.js';
 import { createAuthenticator, requireKnown, requireRole } from './auth.js';
 import { answerBrokenRequest, answerExpectation } from './broken-request.js';
 import { createBrowserGuard } from './browser-guard.js';
-import { bodyReader, parseWith, readText } from './read-body.js';
+import { JSON_TYPE, NO_BODY, parseWith, type RequestText, readBody, readText } from './read-body.js';
 import type { Call, RouteHandlers } from './route-handler.js';
 import { methodsAt } from './route-paths.js';
 
@@ -49,9 +49,11 @@ const KEEP_ALIVE_MS = 75_000;
 const SILENCE_TIMEOUT_MS = LIMITS.resultWaitMs + 30_000;
 const CLOSE_GRACE_MS = 5000;
 
-const JSON_TYPE = 'application/json; charset=utf-8';
+const JSON_ANSWER = `${JSON_TYPE}; charset=utf-8`;
 const PLAIN_TEXT = 'text/plain; charset=utf-8';
 const NOTHING = z.strictObject({});
+/** The media types of bodies that routes take. */
+const BODY_TYPES = [JSON_TYPE, ...new Set(Object.values(ROUTES).flatMap((route: Route) => route.bodyType ?? []))];
 
 export function createHttpServer(deps: HttpServerDeps): HttpServer {
   const { handlers, config, logger, serverId } = deps;
@@ -81,9 +83,12 @@ export function createHttpServer(deps: HttpServerDeps): HttpServer {
   });
   app.server.on('checkExpectation', answerExpectation);
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, async (_request: FastifyRequest, body: Buffer) =>
-    readText(body),
-  );
+  for (const mediaType of BODY_TYPES) {
+    app.addContentTypeParser(mediaType, { parseAs: 'buffer' }, async (_request: FastifyRequest, body: Buffer) => ({
+      text: readText(body),
+      mediaType,
+    }));
+  }
 
   app.addHook('onRequest', async (request, reply) => {
     reply.header('drover-server', serverId);
@@ -112,7 +117,6 @@ export function createHttpServer(deps: HttpServerDeps): HttpServer {
 
   function mount(name: RouteName): void {
     const route: Route = ROUTES[name];
-    const bodies = bodyReader(name);
     // The types of one route meet here as those of all routes; that they fit is checked in RouteHandlers.
     const handle = handlers[name] as (call: Call<never>) => unknown;
     // Health checkers like to add something against caches; elsewhere an unknown filter is a mistake.
@@ -129,8 +133,7 @@ export function createHttpServer(deps: HttpServerDeps): HttpServer {
         const call = {
           params: route.params && parseWith(route.params, request.params),
           query: querySchema && parseWith(querySchema, request.query),
-          body: bodies.read((request.body as string | undefined) ?? ''),
-          bodyInFull: () => bodies.inFull(request.body as string),
+          body: readBody(route, (request.body as RequestText | undefined) ?? NO_BODY),
           get by() {
             return nameOf(request);
           },
@@ -141,7 +144,7 @@ export function createHttpServer(deps: HttpServerDeps): HttpServer {
         if (closing) reply.header('connection', 'close');
         return typeof answer === 'string'
           ? reply.type(route.mediaType ?? PLAIN_TEXT).send(answer)
-          : reply.type(JSON_TYPE).send(JSON.stringify(answer));
+          : reply.type(JSON_ANSWER).send(JSON.stringify(answer));
       },
     });
   }
@@ -151,7 +154,7 @@ export function createHttpServer(deps: HttpServerDeps): HttpServer {
     logError(logger, known, request);
     if (reply.sent) return;
     if (closing) reply.header('connection', 'close');
-    reply.code(known.status).headers(errorHeaders(known)).type(JSON_TYPE).send(JSON.stringify(known.toBody()));
+    reply.code(known.status).headers(errorHeaders(known)).type(JSON_ANSWER).send(JSON.stringify(known.toBody()));
   }
 
   function nameOf(request: FastifyRequest): string {

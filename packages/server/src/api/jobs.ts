@@ -1,69 +1,50 @@
 /** The routes under /jobs. */
-import {
-  DroverError,
-  isFinished,
-  type JobState,
-  LIMITS,
-  type NewJob,
-  newId,
-  type RouteAnswer,
-  statesBefore,
-} from '@drover/protocol';
+import { DroverError, isFinished, type JobState, LIMITS, readBulk, statesBefore } from '@drover/protocol';
+import { checkedJob, checkedJobs, checkJobs } from '../admission/check-jobs.js';
+import { toJobsToInsert } from '../admission/job-to-insert.js';
 import type { ServerConfig } from '../config/server-config.js';
 import type { Runner } from '../db/database.js';
 import type { Engine } from '../engine.js';
-import { checkNewJobs } from '../lifecycle/check-new-jobs.js';
-import type { JobToInsert } from '../lifecycle/enqueue.js';
-import { UnreadableJson } from '../lifecycle/unread-json.js';
 import { findJob, findJobWithAttempts, findOutcome } from '../queries/find-job.js';
 import { listJobs } from '../queries/list-jobs.js';
-import type { Batch } from './batch-lines.js';
-import type { Call, RouteHandlers } from './route-handler.js';
+import type { RouteHandlers } from './route-handler.js';
 
 type JobsDeps = { engine: Engine; db: Runner; config: Pick<ServerConfig, 'payloadLimitBytes'> };
 
 type JobRoutes = Pick<
   RouteHandlers,
-  'enqueueJob' | 'enqueueJobs' | 'listJobs' | 'getJob' | 'cancelJob' | 'retryJob' | 'failJob' | 'jobResult'
+  | 'enqueueJob'
+  | 'enqueueJobs'
+  | 'enqueueBulk'
+  | 'listJobs'
+  | 'getJob'
+  | 'cancelJob'
+  | 'retryJob'
+  | 'failJob'
+  | 'jobResult'
 >;
 
 export function jobHandlers({ engine, db, config }: JobsDeps): JobRoutes {
   const limits = () => ({ payloadLimitBytes: config.payloadLimitBytes, nowMs: Date.now() });
 
-  async function enqueueBatch(batch: Batch, call: Call<'enqueueJobs'>): Promise<RouteAnswer<'enqueueJobs'>> {
-    checkNewJobs(batch.jobs, limits(), true);
-    const jobs = batch.jobs.map(withId);
-    const existed = await engine.enqueue({ jobs, era: call.era, isRepeated: call.query.repeated === 'true' });
-    if (batch.answer === 'existing') {
-      return { items: [...existed].map((place) => ({ id: (jobs[place] as JobToInsert).id, created: false })) };
-    }
-    return { items: jobs.map(({ id }, place) => ({ id, created: !existed.has(place) })) };
-  }
-
-  function enqueueOne(body: NewJob, call: Call<'enqueueJob'>): Promise<RouteAnswer<'enqueueJob'>> {
-    checkNewJobs([body], limits(), false);
-    const job = withId(body);
-    // an id that is made here is as new as it can be
-    const era = job === body ? call.era : engine.era();
-    return engine.enqueue({ jobs: [job], era, isRepeated: call.query.repeated === 'true' }).then(
-      (existed) => ({ id: job.id, created: existed.size === 0 }),
-      (error) => enqueueOne(inFull(call, error), call),
-    );
-  }
-
-  /** What is wrong before anything is sent is thrown. */
-  function enqueueAlone(call: Call<'enqueueJob'>): Promise<RouteAnswer<'enqueueJob'>> {
-    try {
-      return enqueueOne(call.body, call);
-    } catch (error) {
-      return enqueueOne(inFull(call, error), call);
-    }
-  }
-
   return {
-    enqueueJob: enqueueAlone,
+    async enqueueJob({ body }) {
+      const job = checkedJob(body, limits());
+      const existed = await engine.enqueue([job]);
+      return { id: job.id, created: existed.size === 0 };
+    },
 
-    enqueueJobs: (call) => enqueueBatch(call.body, call).catch((error) => enqueueBatch(inFull(call, error), call)),
+    async enqueueJobs({ body }) {
+      const jobs = checkedJobs(body.jobs, limits());
+      const existed = await engine.enqueue(jobs);
+      return { items: jobs.map(({ id }, place) => ({ id, created: !existed.has(place) })) };
+    },
+
+    async enqueueBulk({ body }) {
+      const jobs = readBulk(body).flatMap(toJobsToInsert);
+      checkJobs(jobs, limits());
+      return { existed: [...(await engine.enqueue(jobs))] };
+    },
 
     listJobs: ({ query }) => listJobs(db, query),
 
@@ -101,16 +82,6 @@ export function jobHandlers({ engine, db, config }: JobsDeps): JobRoutes {
       return { id, state, finished: isFinished(state), result: result ?? null, error: error ?? null };
     },
   };
-}
-
-/** The body in full, if a payload that was passed on unread is the trouble: nothing has been added then. */
-function inFull<Body>(call: { bodyInFull: () => Body }, error: unknown): Body {
-  if (error instanceof UnreadableJson) return call.bodyInFull();
-  throw error;
-}
-
-function withId(job: NewJob): JobToInsert {
-  return job.id === undefined ? { ...job, id: newId() } : (job as JobToInsert);
 }
 
 function found<Value>(value: Value | undefined, id: string): Value {

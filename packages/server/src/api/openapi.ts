@@ -33,6 +33,7 @@ import {
 } from '@drover/protocol';
 import { z } from 'zod';
 import { VERSION } from '../version.js';
+import { JSON_TYPE } from './read-body.js';
 
 type JsonSchema = Record<string, unknown>;
 type Schemas = Record<string, JsonSchema>;
@@ -165,8 +166,11 @@ function operation(name: RouteName, requests: Schemas, answers: Schemas): Json {
     ...(body && {
       requestBody: {
         required: !route.body?.safeParse(undefined).success,
-        content: { 'application/json': { schema: body } },
+        content: { [JSON_TYPE]: { schema: body } },
       },
+    }),
+    ...(route.bodyType !== undefined && {
+      requestBody: { required: true, content: { [route.bodyType]: { schema: { type: 'string' } } } },
     }),
     responses: {
       [String(route.status ?? 200)]: answer,
@@ -205,7 +209,7 @@ function errorCodes(route: Route): ErrorCode[] {
   if (route.path.includes('/workers/:id')) codes.push('worker_not_found');
   if (route.path.includes('/jobs/:id')) codes.push('job_not_found');
   if (route.path.includes('/jobs/:id') && route.method !== 'GET') codes.push('wrong_state');
-  if (route.body)
+  if (route.body || route.bodyType)
     codes.push('invalid_json', 'payload_too_large', 'request_too_large', 'unsupported_media_type', 'overloaded');
   if (route.path.includes('/schedules/:name') && route.method !== 'PUT' && route.method !== 'DELETE')
     codes.push('schedule_not_found');

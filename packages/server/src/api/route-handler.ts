@@ -3,6 +3,7 @@ import type { ROUTES, RouteAnswer, RouteName } from '@drover/protocol';
 import type { z } from 'zod';
 
 type RouteOf<Name extends RouteName> = (typeof ROUTES)[Name];
+type Body<Name extends RouteName> = RouteOf<Name> extends { bodyType: string } ? string : Parsed<Name, 'body'>;
 type Parsed<Name extends RouteName, Part extends string> =
   RouteOf<Name> extends Record<Part, infer Schema extends z.ZodType> ? z.output<Schema> : undefined;
 
@@ -10,15 +11,11 @@ type Parsed<Name extends RouteName, Part extends string> =
 export type Call<Name extends RouteName> = {
   readonly params: Parsed<Name, 'params'>;
   readonly query: Parsed<Name, 'query'>;
-  readonly body: Parsed<Name, 'body'>;
-  /** The body with every payload in it read; what came with one may have been passed on unread. */
-  readonly bodyInFull: () => Parsed<Name, 'body'>;
+  readonly body: Body<Name>;
   /** The name of whoever asks. */
   readonly by: string;
   /** Aborts when the client has gone or the server is stopping. Made when asked for: few need it. */
   readonly gone: () => AbortSignal;
-  /** Of a call that adds jobs whose ids were made for it: the era that its client knows. */
-  readonly era?: number | undefined;
   /** For the rare route whose success has more than one status. */
   readonly setStatus: (status: number) => void;
 };

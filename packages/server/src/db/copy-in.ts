@@ -50,7 +50,9 @@ export function copyIn(
   client.query(new CopyIn(text, data, (error) => done(error ?? undefined)));
 }
 
-/** A JSON text in a row of COPY's text format. As JSON.stringify writes it, or UnreadJson holds it, only a backslash would break that. */
-export function copyJson(text: string): string {
-  return text.includes('\\') ? text.replaceAll('\\', '\\\\') : text;
+const ESCAPES: Readonly<Record<string, string>> = { '\\': '\\\\', '\t': '\\t', '\r': '\\r', '\n': '\\n' };
+
+/** Any text in a row of COPY's text format. */
+export function copyText(text: string): string {
+  return /[\\\t\r\n]/.test(text) ? text.replace(/[\\\t\r\n]/g, (character) => ESCAPES[character] as string) : text;
 }

@@ -1,14 +1,18 @@
 /**
  * Brings the schema `drover` to the level of this program.
  *
- * A migration is a plain SQL file, `migrations/NNNN_what.sql`, forward only and never edited once it has
- * landed. Each runs in one transaction that first takes an advisory lock bound to that transaction, so any
- * number of servers may start at once, also behind a transaction-mode pooler: one applies the file, the
- * others wait and then find it recorded. A death in the middle leaves nothing behind.
+ * `schema/*.sql` is the schema as it is now, by subject: an empty database gets these files, in the order of their names, and is
+ * then at the present level. `migrations/NNNN_what.sql` carry older databases to it: plain SQL, forward only, never edited once
+ * released. A level is the number of the latest migration; the schema before any migration is level 1. A test compares what both
+ * ways lead to.
  *
- * Old and new programs share a schema during a rolling upgrade. A migration says in its first line
- * (`-- compatible-with: N`) which level a server must at least know to keep working beside it; without
- * that line it is the level before. A server that knows less refuses to start.
+ * Each step runs in one transaction that first takes an advisory lock bound to that transaction, so any number of servers may
+ * start at once, also behind a transaction-mode pooler: one applies the step, the others wait and then find it recorded. A death
+ * in the middle leaves nothing behind.
+ *
+ * Old and new programs share a schema during a rolling upgrade. A migration says in its first line (`-- compatible-with: N`)
+ * which level a server must at least know to keep working beside it; without that line it is the level before. A server that
+ * knows less refuses to start.
  */
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
@@ -16,39 +20,46 @@ import pg from 'pg';
 import type { Logger } from 'pino';
 import { chooseHost } from './choose-host.js';
 
+const SCHEMA_DIRECTORY = new URL('../../schema/', import.meta.url);
 const MIGRATIONS_DIRECTORY = new URL('../../migrations/', import.meta.url);
-const FILE_PATTERN = /^(\d{4})_[a-z0-9_]+\.sql$/;
+const FIRST_LEVEL = 1;
+const MIGRATION_FILE = /^(\d{4})_[a-z0-9_]+\.sql$/;
 const COMPATIBLE_PATTERN = /^--\s*compatible-with:\s*(\d+)\s*$/;
+/** The name under which an empty database notes what it was made from. */
+const SCHEMA_NAME = 'schema';
 
 const MIN_POSTGRES_VERSION = 14;
-/** Any constant; it only must not be used by others in the same database. "drover" in ASCII. */
+/** Any constant that no other program uses in the same database. "drover" in ASCII. */
 const LOCK_KEY = '110442659079538';
 const CONNECT_TIMEOUT_MS = 10_000;
-/** A statement that waits longer for a table lock gives up, because everything else queues behind it. */
+/** A statement that waits longer for a table lock fails, because everything else queues behind it. */
 const LOCK_TIMEOUT = '10s';
 
-export type Migration = { version: number; name: string; sql: string; checksum: string; compatibleWith: number };
-type AppliedMigration = { version: number; name: string; checksum: string; compatible_with: number };
+/** A step towards a level: the whole schema for an empty database, or one migration. */
+export type Step = { level: number; name: string; sql: string; checksum: string; compatibleWith: number };
+export type Steps = { schema: Step; migrations: readonly Step[] };
+type AppliedStep = { level: number; name: string; checksum: string; compatible_with: number };
 
 export type SchemaState = 'current' | 'older' | 'newer-compatible';
 
-/** The schema or the database is not one that this program can work with; the message says what to do. */
+/** This program cannot work with the schema or the database; the message says what to do. */
 export class SchemaError extends Error {
   override readonly name = 'SchemaError';
 }
 
 export type MigrateOptions = {
   logger?: Pick<Logger, 'info'>;
-  /** The last version to apply; absent: all. */
+  /** The last migration to apply; absent: all. An empty database gets the present schema in any case. */
   to?: number;
   /** Where the files are; tests bring their own. */
-  directory?: URL;
+  schemaDirectory?: URL;
+  migrationsDirectory?: URL;
 };
+type Directories = Pick<MigrateOptions, 'schemaDirectory' | 'migrationsDirectory'>;
 
 /** Applies what is missing and says what it applied. */
 export async function migrate(connectionString: string, options: MigrateOptions = {}): Promise<{ applied: string[] }> {
-  const migrations = await loadMigrations(options.directory);
-  const wanted = migrations.filter(({ version }) => options.to === undefined || version <= options.to);
+  const steps = await loadSteps(options);
   const client = new pg.Client({
     connectionString: await chooseHost(connectionString),
     application_name: 'drover migrate',
@@ -59,13 +70,13 @@ export async function migrate(connectionString: string, options: MigrateOptions 
   await client.connect();
   try {
     await requireSupportedPostgres(client);
+    compareLevels(await readApplied(client), steps);
     const applied: string[] = [];
-    await compareWithApplied(client, migrations);
-    for (const migration of wanted) {
-      if (await applyOnce(client, migration)) {
-        applied.push(migration.name);
-        options.logger?.info({ migration: migration.name }, 'migration applied');
-      }
+    const { to = Number.POSITIVE_INFINITY } = options;
+    for (const step of [steps.schema, ...steps.migrations.filter(({ level }) => level <= to)]) {
+      if (!(await applyOnce(client, step, steps))) continue;
+      applied.push(step.name);
+      options.logger?.info({ migration: step.name }, 'migration applied');
     }
     return { applied };
   } finally {
@@ -76,37 +87,65 @@ export async function migrate(connectionString: string, options: MigrateOptions 
 /** How the schema stands to this program. Throws if this program must not work with it. */
 export async function checkSchema(
   client: Pick<pg.ClientBase, 'query'>,
-  options: Pick<MigrateOptions, 'directory'> = {},
+  options: Directories = {},
 ): Promise<SchemaState> {
   await requireSupportedPostgres(client);
-  return compareWithApplied(client, await loadMigrations(options.directory));
+  return compareLevels(await readApplied(client), await loadSteps(options));
 }
 
-/** The migrations of this program, in order. */
-export async function loadMigrations(directory: URL = MIGRATIONS_DIRECTORY): Promise<Migration[]> {
-  const files = (await readdir(directory)).filter((file) => file.endsWith('.sql')).sort();
-  const migrations = await Promise.all(files.map((file) => loadMigration(directory, file)));
-  migrations.forEach(({ version, name }, index) => {
-    if (version === index + 1) return;
-    throw new SchemaError(`migration ${name} should have the number ${index + 1}: numbers start at 1 without gaps`);
+/** The steps of this program. */
+export async function loadSteps({
+  schemaDirectory = SCHEMA_DIRECTORY,
+  migrationsDirectory = MIGRATIONS_DIRECTORY,
+}: Directories = {}): Promise<Steps> {
+  const migrations = await loadMigrations(migrationsDirectory);
+  const files = await sqlFiles(schemaDirectory);
+  const texts = await Promise.all(files.map((file) => readSql(schemaDirectory, file)));
+  const schema: Step = {
+    ...stepOf(migrations.at(-1)?.level ?? FIRST_LEVEL, SCHEMA_NAME, texts.join('\n')),
+    // an older program that finds this database must know what every migration asks for
+    compatibleWith: Math.max(FIRST_LEVEL, ...migrations.map(({ compatibleWith }) => compatibleWith)),
+  };
+  return { schema, migrations };
+}
+
+async function loadMigrations(directory: URL): Promise<Step[]> {
+  const migrations = await Promise.all(
+    (await sqlFiles(directory)).map(async (file) => {
+      const match = MIGRATION_FILE.exec(file);
+      if (!match) throw new SchemaError(`migration ${file} is not named like 0002_what.sql`);
+      return stepOf(Number(match[1]), file.slice(0, -'.sql'.length), await readSql(directory, file));
+    }),
+  );
+  migrations.forEach(({ level, name }, index) => {
+    const expected = FIRST_LEVEL + 1 + index;
+    if (level === expected) return;
+    throw new SchemaError(
+      `migration ${name} should have the number ${expected}: numbers have no gaps, the schema is 1`,
+    );
   });
   return migrations;
 }
 
-async function loadMigration(directory: URL, file: string): Promise<Migration> {
-  const match = FILE_PATTERN.exec(file);
-  if (!match) throw new SchemaError(`migration ${file} is not named like 0001_what.sql`);
-  const version = Number(match[1]);
-  // A checkout on Windows may have other line ends; the statements are the same.
-  const sql = (await readFile(new URL(file, directory), 'utf8')).replaceAll('\r\n', '\n');
-  const declared = COMPATIBLE_PATTERN.exec(sql.slice(0, sql.indexOf('\n')));
-  return {
-    version,
-    name: file.slice(0, -'.sql'.length),
-    sql,
-    checksum: createHash('sha256').update(sql).digest('hex'),
-    compatibleWith: declared ? Number(declared[1]) : version - 1,
-  };
+function stepOf(level: number, name: string, sql: string): Step {
+  const declared = COMPATIBLE_PATTERN.exec(sql.slice(0, Math.max(0, sql.indexOf('\n'))));
+  const checksum = createHash('sha256').update(sql).digest('hex');
+  return { level, name, sql, checksum, compatibleWith: declared ? Number(declared[1]) : level - 1 };
+}
+
+/** Before the first release there are no migrations, and so no folder. */
+async function sqlFiles(directory: URL): Promise<string[]> {
+  try {
+    return (await readdir(directory)).filter((file) => file.endsWith('.sql')).sort();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
+    throw error;
+  }
+}
+
+/** A checkout on Windows may have other line ends; the statements are the same. */
+async function readSql(directory: URL, file: string): Promise<string> {
+  return (await readFile(new URL(file, directory), 'utf8')).replaceAll('\r\n', '\n');
 }
 
 async function requireSupportedPostgres(client: Pick<pg.ClientBase, 'query'>): Promise<void> {
@@ -118,20 +157,14 @@ async function requireSupportedPostgres(client: Pick<pg.ClientBase, 'query'>): P
   throw new SchemaError(`Drover needs PostgreSQL ${MIN_POSTGRES_VERSION} or newer; this server is ${found?.text}`);
 }
 
-async function compareWithApplied(
-  client: Pick<pg.ClientBase, 'query'>,
-  migrations: readonly Migration[],
-): Promise<SchemaState> {
-  const applied = await readApplied(client);
-  for (const migration of migrations) requireSameText(migration, applied.get(migration.version));
-  const ours = migrations.length;
-  const theirs = Math.max(0, ...applied.keys());
+function compareLevels(applied: readonly AppliedStep[], { schema, migrations }: Steps): SchemaState {
+  const ours = schema.level;
+  const theirs = Math.max(0, ...applied.map(({ level }) => level));
+  for (const row of applied)
+    requireSameText(row, row.name === SCHEMA_NAME ? schema : migrations[row.level - FIRST_LEVEL - 1]);
   if (theirs === ours) return 'current';
   if (theirs < ours) return 'older';
-
-  const needed = Math.max(
-    ...[...applied.values()].filter((row) => row.version > ours).map((row) => row.compatible_with),
-  );
+  const needed = Math.max(...applied.filter(({ level }) => level > ours).map((row) => row.compatible_with));
   if (needed <= ours) return 'newer-compatible';
   throw new SchemaError(
     `the schema is at level ${theirs} and needs a server that knows at least level ${needed}; ` +
@@ -139,54 +172,64 @@ async function compareWithApplied(
   );
 }
 
-async function readApplied(client: Pick<pg.ClientBase, 'query'>): Promise<Map<number, AppliedMigration>> {
-  const { rows: found } = await client.query<{ present: boolean }>(
-    `select to_regclass('drover.migration') is not null as present`,
+async function readApplied(client: Pick<pg.ClientBase, 'query'>): Promise<AppliedStep[]> {
+  const { rows } = await client.query<{ present: boolean; made_before_release: boolean }>(
+    // from the tables of the catalog: to_regclass may answer from before the lock was granted
+    `select coalesce(bool_or(tablename = 'schema_level'), false) as present,
+       coalesce(bool_or(tablename = 'migration'), false) as made_before_release
+     from pg_tables where schemaname = 'drover'`,
   );
-  if (!found[0]?.present) return new Map();
-  const { rows } = await client.query<AppliedMigration>(
-    `select version, name, checksum, compatible_with from drover.migration order by version`,
+  if (rows[0]?.made_before_release) {
+    throw new SchemaError(
+      'the schema "drover" was made by a version before the first release and cannot be carried over: ' +
+        'drop it (drop schema drover cascade), or, for the embedded PostgreSQL, delete its folder',
+    );
+  }
+  if (!rows[0]?.present) return [];
+  const { rows: applied } = await client.query<AppliedStep>(
+    `select level, name, checksum, compatible_with from drover.schema_level order by level`,
   );
-  return new Map(rows.map((row) => [row.version, row]));
+  return applied;
 }
 
-function requireSameText(migration: Migration, applied: AppliedMigration | undefined): void {
-  if (!applied || applied.checksum === migration.checksum) return;
+/** What a step of this program was when it was applied. The schema of another level is another text. */
+function requireSameText(applied: AppliedStep, step: Step | undefined): void {
+  if (!step || applied.level !== step.level || applied.checksum === step.checksum) return;
   throw new SchemaError(
-    `migration ${migration.name} was changed after it had been applied here (as ${applied.name}): ` +
-      'a migration is never edited, add a new one',
+    step.name === SCHEMA_NAME
+      ? `the database was made from another text of level ${step.level} of the schema, by a build between two releases: make a new one`
+      : `migration ${step.name} was changed after it had been applied here (as ${applied.name}): ` +
+          'a migration is never edited, add a new one',
   );
 }
 
-/** True if this call applied it, false if it was there. */
-async function applyOnce(client: pg.Client, migration: Migration): Promise<boolean> {
+/** True if this call applied it, false if the database has it. */
+async function applyOnce(client: pg.Client, step: Step, steps: Steps): Promise<boolean> {
   await client.query('begin');
   try {
     // A role or pooler may bring its own limit, which must not end a long migration in its middle.
     await client.query('set local statement_timeout = 0');
-    // Serialises all migrating servers; given back by the commit or by the death of the connection.
+    // Serialises all migrating servers; released by the commit or by the death of the connection.
     await client.query('select pg_advisory_xact_lock($1)', [LOCK_KEY]);
-    await ensureMigrationTable(client);
-    const { rows } = await client.query<AppliedMigration>(
-      'select version, name, checksum, compatible_with from drover.migration where version = $1',
-      [migration.version],
-    );
-    requireSameText(migration, rows[0]);
-    if (rows.length === 0) await apply(client, migration);
+    const applied = await readApplied(client);
+    compareLevels(applied, steps);
+    const level = Math.max(0, ...applied.map((row) => row.level));
+    const isMissing = step.name === SCHEMA_NAME ? level === 0 : level < step.level;
+    if (isMissing) await apply(client, step);
     await client.query('commit');
-    return rows.length === 0;
+    return isMissing;
   } catch (error) {
-    // The first error is the one to tell; a rollback fails only when the connection is gone as well.
+    // The first error is the one to report; a rollback fails only when the connection is gone as well.
     await client.query('rollback').catch(() => {});
     throw error;
   }
 }
 
-async function ensureMigrationTable(client: pg.Client): Promise<void> {
+async function ensureLevelTable(client: pg.Client): Promise<void> {
   await client.query('create schema if not exists drover');
   await client.query(`
-    create table if not exists drover.migration (
-      version int primary key,
+    create table if not exists drover.schema_level (
+      level int primary key,
       name text not null,
       checksum text not null,
       compatible_with int not null,
@@ -194,18 +237,18 @@ async function ensureMigrationTable(client: pg.Client): Promise<void> {
     )`);
 }
 
-async function apply(client: pg.Client, migration: Migration): Promise<void> {
+async function apply(client: pg.Client, { level, name, sql, checksum, compatibleWith }: Step): Promise<void> {
   await client.query(`set local lock_timeout = '${LOCK_TIMEOUT}'`);
+  await ensureLevelTable(client);
   try {
-    await client.query(migration.sql);
+    await client.query(sql);
   } catch (error) {
-    throw new SchemaError(`migration ${migration.name} failed${placeOf(error, migration.sql)}: ${messageOf(error)}`, {
-      cause: error,
-    });
+    const what = name === SCHEMA_NAME ? 'the schema' : `migration ${name}`;
+    throw new SchemaError(`${what} failed${placeOf(error, sql)}: ${messageOf(error)}`, { cause: error });
   }
   await client.query(
-    'insert into drover.migration (version, name, checksum, compatible_with) values ($1, $2, $3, $4)',
-    [migration.version, migration.name, migration.checksum, migration.compatibleWith],
+    'insert into drover.schema_level (level, name, checksum, compatible_with) values ($1, $2, $3, $4)',
+    [level, name, checksum, compatibleWith],
   );
 }
 

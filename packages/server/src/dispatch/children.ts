@@ -1,10 +1,7 @@
-/** The jobs a handler enqueued, as rows of `insert_jobs`. They become real with their parent's completion. */
-import { newId, type Outcome } from '@drover/protocol';
-import { toRow } from '../lifecycle/enqueue.js';
+/** The jobs a handler enqueued, as rows of drover.insert_job_rows. They become real with their parent's completion. */
+import type { Outcome } from '@drover/protocol';
+import { toJobToInsert } from '../admission/job-to-insert.js';
 
-export function childRows(outcome: Extract<Outcome, { kind: 'succeeded' }>): string {
-  const rows = (outcome.children ?? []).map((child) =>
-    toRow({ ...child, id: child.id ?? newId(), parentId: outcome.id }, JSON.stringify(child.payload ?? null)),
-  );
-  return `[${rows.join(',')}]`;
+export function childRows({ id, children = [] }: Extract<Outcome, { kind: 'succeeded' }>): string {
+  return JSON.stringify(children.map((child) => toJobToInsert(child, id)));
 }

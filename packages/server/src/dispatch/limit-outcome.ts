@@ -1,6 +1,6 @@
 /** Outcomes within their limits: what is over one fails the job with a reason, what is only long is cut. */
 import { DroverError, LIMITS, type Outcome } from '@drover/protocol';
-import { checkNewJobs } from '../lifecycle/check-new-jobs.js';
+import { checkedJobs } from '../admission/check-jobs.js';
 
 type OutcomeLimits = { payloadLimitBytes: number; resultLimitBytes: number };
 
@@ -11,7 +11,7 @@ export function limitOutcome(outcome: Outcome, limits: OutcomeLimits): Outcome {
     return refused(outcome, 'result_too_large', `the result is over the limit of ${limits.resultLimitBytes} bytes`);
   }
   try {
-    if (outcome.children) checkNewJobs(outcome.children, { ...limits, nowMs: Date.now() }, true);
+    if (outcome.children) checkedJobs(outcome.children, { ...limits, nowMs: Date.now() });
   } catch (error) {
     if (!(error instanceof DroverError)) throw error;
     return refused(outcome, error.code, `a child job was refused: ${error.message}`);

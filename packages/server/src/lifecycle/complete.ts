@@ -18,7 +18,7 @@ export type Completion = {
   result: string | undefined;
 };
 
-/** A completion with the jobs it adds, as rows of `insert_jobs` (JSON text of an array). */
+/** A completion with the jobs it adds, as rows of drover.insert_job_rows (JSON text of an array). */
 export type CompletionWithChildren = Completion & { children: string };
 
 /**
@@ -51,9 +51,7 @@ with outcome as (
 ), moved as (${INSERT_FINISHED_INTO_HISTORY}
 ), counted as (${addToRollup('finished', '$2')}
 ), added as (
-  select drover.insert_jobs(
-    json_agg(child), count(*)::int, min(drover.id_time((child->>'id')::uuid)) - interval '1 day'
-  )
+  select drover.insert_job_rows(json_agg(child))
   from finished f, json_array_elements(f.children::json) child
   having count(*) > 0
 )

@@ -3,14 +3,13 @@
  * the schedule alone and do not count for its overlap policy, its failures or its `maxOccurrences`.
  */
 import { type Backfilled, DroverError, LIMITS, newId } from '@drover/protocol';
-import { byKey } from '../db/by-key.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import type { Definition } from './compiled.js';
 import { compiledFor } from './fire-due.js';
 import { scheduleNotFound } from './put-schedule.js';
 import { NOW } from './schedule-row.js';
-import { DECIDED_ANEW, MADE_JOBS } from './write-firings.js';
+import { DECIDED_ANEW, madeJobs } from './write-firings.js';
 
 const find = sql('schedule_for_hand')`
 select id::text as id, name, version, definition from drover.schedule where name = $1`;
@@ -29,21 +28,8 @@ with taken as (
   select id, ${NOW} + $3::int * interval '1 millisecond', now(), 'triggered', 'fired', $2
   from taken
   on conflict (schedule_id, nominal_at) do nothing
-  returning schedule_id, nominal_at, job_id
-), made as (
-  -- the id is the caller's, so there may be a job that has it
-  select drover.insert_jobs(
-    json_agg(t.job::jsonb || jsonb_build_object(
-      'id', d.job_id,
-      'expires_at', now() + (t.job->>'expires_in_ms')::double precision * interval '1 millisecond',
-      'occurrence', json_build_object('schedule', t.name, 'nominalAt', drover.iso(d.nominal_at))
-    )),
-    1, now() - interval '1 day'
-  )
-  from decided d
-  join drover.schedule t on ${byKey('t.id', 'd.schedule_id')}
-  having count(*) > 0
-)
+  returning schedule_id, nominal_at, state, job_id
+), ${madeJobs("drover.id_time($2) - interval '1 day'")}
 select drover.iso(nominal_at) as "nominalAt", (select count(*) from made) as made from decided`;
 
 const backfill = sql('schedule_backfill')`
@@ -57,8 +43,8 @@ with taken as (
   ${DECIDED_ANEW}
   where o.state = 'skipped'
   returning schedule_id, nominal_at, state, job_id
-), ${MADE_JOBS}
-select count(*)::int as fired from decided`;
+), ${madeJobs('now()')}
+select count(*)::int as fired, (select count(*) from made) as made from decided`;
 
 /** Those of the range that have a job, or wait for one. */
 const already = sql('schedule_already')`

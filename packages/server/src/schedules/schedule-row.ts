@@ -14,36 +14,16 @@ export const NOW = `date_trunc('milliseconds', now())`;
 export const foundByRules = (rules: '$1' | '$2') => `zone_rules = ${rules}, next_offset_ms = g.next_offset_ms,
     rules_outdated = coalesce(s.zone_rules > ${rules}, false)`;
 
-/** What a firing adds to a job is left out: id, expiry, occurrence. */
-export function toJobRow(job: NewSchedule['job'], payloadText: string): string {
-  return JSON.stringify({
-    type: job.type,
-    queue: job.queue,
-    priority: job.priority,
-    max_attempts: job.maxAttempts,
-    backoff: job.backoff,
-    timeout_ms: job.timeout,
-    retention_ms: job.retention,
-    expires_in_ms: job.expiresIn,
-    tags: job.tags?.length ? job.tags : undefined,
-    payload: payloadText,
-    hold_if_lost: job.onLost === 'hold' || undefined,
-  });
-}
-
-type JobRow = {
-  type: string;
+/** The job of a schedule as the database keeps it; a firing adds the id and the occurrence. The payload is JSON text. */
+type JobRow = Pick<NewSchedule['job'], 'type' | 'queue'> & {
   payload: string;
-  queue?: string;
-  priority?: number;
-  max_attempts?: number;
-  backoff?: unknown;
-  timeout_ms?: number;
-  retention_ms?: number;
-  expires_in_ms?: number;
-  tags?: string[];
-  hold_if_lost?: boolean;
+  options: Omit<NewSchedule['job'], 'type' | 'queue' | 'payload'>;
 };
+
+export function toJobRow({ type, queue, payload: _, ...options }: NewSchedule['job'], payloadText: string): string {
+  const row: JobRow = { type, queue, payload: payloadText, options };
+  return JSON.stringify(row);
+}
 
 export type ScheduleRow = {
   name: string;
@@ -110,21 +90,8 @@ export function toSchedule(row: ScheduleRow): Schedule {
 }
 
 /** As it was given, so that what `get` answers can be put again. */
-function toJobOptions(row: JobRow): Schedule['job'] {
-  const options = {
-    type: row.type,
-    payload: JSON.parse(row.payload) as unknown,
-    queue: row.queue,
-    priority: row.priority,
-    maxAttempts: row.max_attempts,
-    backoff: row.backoff,
-    timeout: row.timeout_ms,
-    retention: row.retention_ms,
-    expiresIn: row.expires_in_ms,
-    tags: row.tags,
-    onLost: row.hold_if_lost ? 'hold' : undefined,
-  };
-  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined && value !== null));
+function toJobOptions({ type, queue, payload, options }: JobRow): Schedule['job'] {
+  return { type, payload: JSON.parse(payload) as unknown, ...(queue !== undefined && { queue }), ...options };
 }
 
 function toTime(date: Date | null): string | null {

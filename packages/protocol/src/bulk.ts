@@ -1,0 +1,105 @@
+/**
+ * The bulk format: new jobs as lines of JSON text, so that a server passes payloads on without reading them.
+ *
+ * ```
+ * {"type":"email.send","queue":"mail","ids":["0198…","0198…"]}
+ * {"to":"a@example.com"}
+ * {"to":"b@example.com"}
+ * {"type":"report.make","priority":5,"ids":["0198…"]}
+ * {"month":"2026-01"}
+ * ```
+ * A head line is a job without its payload, with the ids of the jobs it describes. As many lines follow: the payloads, in the
+ * order of the ids. Then comes the next head, until the text ends. The body is all or nothing, as any batch.
+ */
+import { z } from 'zod';
+import { invalidInput } from './describe-issues.js';
+import { DroverError } from './errors.js';
+import { eitherDelayOrRunAt, idSchema, newJobShape } from './job.js';
+import { LIMITS } from './limits.js';
+
+export const BULK_MEDIA_TYPE = 'application/x-ndjson';
+
+const { id: _, payload: __, ...headShape } = newJobShape;
+export const bulkHeadSchema = eitherDelayOrRunAt(
+  z.strictObject({ ...headShape, ids: z.array(idSchema).min(1).max(LIMITS.batchJobs) }),
+);
+export type BulkHead = z.output<typeof bulkHeadSchema>;
+export type BulkGroup = { head: BulkHead; payloads: string[] };
+
+/** A job on its way out. */
+export type BulkJob = {
+  id: string;
+  /** The job without id and payload, as the inside of a JSON object. Jobs with the same text share a head line. */
+  head: string;
+  /** JSON text. */
+  payload: string;
+};
+
+export function writeBulk(jobs: readonly BulkJob[]): string {
+  const lines: string[] = [];
+  for (let start = 0; start < jobs.length; ) {
+    const { head } = jobs[start] as BulkJob;
+    let end = start + 1;
+    while (jobs[end]?.head === head) end += 1;
+    const group = jobs.slice(start, end);
+    lines.push(`{${head},"ids":["${group.map(({ id }) => id).join('","')}"]}`);
+    for (const { payload } of group) lines.push(payload);
+    start = end;
+  }
+  return lines.join('\n');
+}
+
+/** Throws DroverError. Payloads are not looked at: whether they are JSON shows later. */
+export function readBulk(text: string): BulkGroup[] {
+  const groups: BulkGroup[] = [];
+  let jobs = 0;
+  for (let from = 0; from < text.length; ) {
+    const [line, next] = lineAt(text, from);
+    const head = readHead(line, jobs);
+    const payloads: string[] = [];
+    from = next;
+    for (const _id of head.ids) {
+      const [payload, after] = lineAt(text, from);
+      if (payload === '') throw missingPayload(jobs + payloads.length);
+      payloads.push(payload);
+      from = after;
+    }
+    jobs += payloads.length;
+    if (jobs > LIMITS.batchJobs) throw tooMany();
+    groups.push({ head, payloads });
+  }
+  return groups;
+}
+
+/** The line from here on, and where the next one begins. */
+function lineAt(text: string, from: number): [line: string, next: number] {
+  const end = text.indexOf('\n', from);
+  return end < 0 ? [text.slice(from), text.length] : [text.slice(from, end), end + 1];
+}
+
+/** `place`: of the first job it describes. */
+function readHead(line: string, place: number): BulkHead {
+  let given: unknown;
+  try {
+    given = JSON.parse(line);
+  } catch (error) {
+    throw new DroverError(
+      'invalid_json',
+      `the head line of jobs[${place}] is not valid JSON: ${(error as Error).message}`,
+    );
+  }
+  const parsed = bulkHeadSchema.safeParse(given);
+  if (!parsed.success) throw invalidInput(parsed.error, given, `jobs[${place}]`);
+  return parsed.data;
+}
+
+function missingPayload(place: number): DroverError {
+  const field = `jobs[${place}].payload`;
+  const message = 'expected a line of JSON text for each id of its head line';
+  return new DroverError('invalid_request', `${field}: ${message}`, { issues: [{ field, message }] });
+}
+
+function tooMany(): DroverError {
+  const message = `expected at most ${LIMITS.batchJobs} jobs in one request`;
+  return new DroverError('batch_too_large', message, { limit: LIMITS.batchJobs });
+}

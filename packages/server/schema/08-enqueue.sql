@@ -1,0 +1,329 @@
+-- The public SQL functions: drover.enqueue and drover.enqueue_many add jobs in the caller's own transaction. They check what
+-- they are given by the rules of the API; a test runs both over the same corpus (test/sql/same-rules.test.ts).
+
+-- Raises the error of a bad field: `queue: expected …, got …`. It never returns; the type of `like_this` lets its callers say
+-- `return drover.refuse(…)`.
+create function drover.refuse(field text, expected text, got text, like_this anyelement) returns anyelement
+language plpgsql immutable as $$
+begin
+  raise exception 'drover: %: expected %, got %', field, expected, left(got, 200) using errcode = 'invalid_parameter_value';
+end $$;
+
+-- A field that is absent and one that is null mean the same.
+create function drover.is_absent(value json) returns boolean
+language sql immutable as $$
+  select value is null or json_typeof(value) = 'null'
+$$;
+
+create function drover.checked_duration(field text, value json) returns double precision
+language plpgsql immutable as $$
+declare
+  parts text[];
+  ms double precision;
+begin
+  if drover.is_absent(value) then return null; end if;
+  if json_typeof(value) = 'number' then
+    ms := value::text::double precision;
+  elsif json_typeof(value) = 'string' then
+    parts := regexp_match(btrim(value #>> '{}'), '^(\d{1,12}(?:\.\d{1,6})?)(ms|s|m|h|d)$');
+    ms := parts[1]::double precision * case parts[2]
+      when 'ms' then 1 when 's' then 1000 when 'm' then 60000 when 'h' then 3600000 when 'd' then 86400000 end;
+  end if;
+  -- no duration is longer than ten years
+  if ms is null or ms < 0 or ms > 315360000000 then
+    return drover.refuse(field, 'a duration such as "30s", "10m", "2h", "3d", or milliseconds', value::text, ms);
+  end if;
+  return round(ms);
+end $$;
+
+create function drover.checked_number(field text, value json, low double precision, high double precision)
+returns double precision
+language plpgsql immutable as $$
+declare
+  number double precision := case when json_typeof(value) = 'number' then value::text::double precision end;
+begin
+  if drover.is_absent(value) then return null; end if;
+  if number between low and high then return number; end if;
+  return drover.refuse(field, format('a number from %s to %s', low, high), value::text, number);
+end $$;
+
+create function drover.checked_int(field text, value json, low int, high int) returns int
+language plpgsql immutable as $$
+declare
+  number double precision := case when json_typeof(value) = 'number' then value::text::double precision end;
+begin
+  if drover.is_absent(value) then return null; end if;
+  if number between low and high and number = trunc(number) then return number; end if;
+  return drover.refuse(field, format('a whole number from %s to %s', low, high), value::text, low);
+end $$;
+
+create function drover.checked_time(field text, value json) returns timestamptz
+language plpgsql stable as $$
+declare
+  given text := value #>> '{}';
+begin
+  if drover.is_absent(value) then return null; end if;
+  if json_typeof(value) <> 'string' or given !~ '^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$' then
+    return drover.refuse(field, 'a time in ISO 8601 such as "2030-01-31T12:00:00Z"', value::text, now());
+  end if;
+  if extract(year from given::timestamptz at time zone 'UTC') not between 1970 and 9999 then
+    return drover.refuse(field, 'a time between the years 1970 and 9999', value::text, now());
+  end if;
+  return given::timestamptz;
+exception when datetime_field_overflow or invalid_datetime_format or invalid_time_zone_displacement_value then
+  return drover.refuse(field, 'a time in ISO 8601 such as "2030-01-31T12:00:00Z"', value::text, now());
+end $$;
+
+create function drover.checked_name(field text, value json) returns text
+language plpgsql immutable as $$
+declare
+  name text := value #>> '{}';
+begin
+  if drover.is_absent(value) then return null; end if;
+  if json_typeof(value) <> 'string' or length(name) > drover.job_limit('nameLength')
+    or name !~ '^[A-Za-z0-9_][A-Za-z0-9_.:/@-]*$'
+  then
+    return drover.refuse(
+      field,
+      format('a name of letters, digits and _ . : / @ - that starts with a letter, a digit or _, of at most %s characters',
+        drover.job_limit('nameLength')),
+      value::text, name);
+  end if;
+  return name;
+end $$;
+
+create function drover.checked_choice(field text, value json, choices text[]) returns text
+language plpgsql immutable as $$
+begin
+  if drover.is_absent(value) then return null; end if;
+  if json_typeof(value) <> 'string' or (value #>> '{}') <> all(choices) then
+    return drover.refuse(field, array_to_string(choices, ' or '), value::text, ''::text);
+  end if;
+  return value #>> '{}';
+end $$;
+
+-- The tags of a job, or null if there are none.
+create function drover.checked_tags(value json) returns json
+language plpgsql immutable as $$
+declare
+  expected constant text := format('at most %s strings of 1 to %s characters without control characters',
+    drover.job_limit('tags'), drover.job_limit('tagLength'));
+begin
+  if drover.is_absent(value) then return null; end if;
+  if json_typeof(value) <> 'array' or json_array_length(value) > drover.job_limit('tags') or exists (
+    select from json_array_elements(value) tag
+    where json_typeof(tag) <> 'string'
+      or length(tag #>> '{}') not between 1 and drover.job_limit('tagLength') or tag #>> '{}' ~ '[[:cntrl:]]'
+  ) then
+    return drover.refuse('tags', expected, value::text, value);
+  end if;
+  return case when json_array_length(value) > 0 then value end;
+exception when untranslatable_character then
+  return drover.refuse('tags', expected, value::text, value);
+end $$;
+
+-- A back-off policy with every default filled in and every duration in milliseconds.
+create function drover.checked_backoff(value json) returns json
+language plpgsql immutable as $$
+declare
+  kind text := case when json_typeof(value) = 'object' then value->>'kind' end;
+  delays json := case when kind = 'list' then value->'delays' end;
+  allowed text[] := case kind
+    when 'exponential' then '{kind,base,factor,max,jitter}'::text[]
+    when 'fixed' then '{kind,delay,jitter}'::text[]
+    when 'list' then '{kind,delays,jitter}'::text[]
+  end;
+begin
+  if drover.is_absent(value) then return null; end if;
+  if allowed is null then
+    return drover.refuse('backoff.kind', 'exponential, fixed or list', value::text, value);
+  end if;
+  perform drover.refuse_unknown_fields('backoff', value, allowed);
+  if kind = 'fixed' and drover.is_absent(value->'delay') then
+    return drover.refuse('backoff.delay', 'a duration', 'nothing', value);
+  end if;
+  if kind = 'list' and (
+    coalesce(json_typeof(delays), '') <> 'array' or json_array_length(delays) not between 1 and drover.job_limit('backoffDelays')
+  ) then
+    return drover.refuse('backoff.delays', format('1 to %s durations', drover.job_limit('backoffDelays')), delays::text, value);
+  end if;
+  return case kind
+    when 'exponential' then json_build_object(
+      'kind', kind,
+      'base', coalesce(drover.checked_duration('backoff.base', value->'base'), 1000),
+      'factor', coalesce(drover.checked_number('backoff.factor', value->'factor', 1, 10), 2),
+      'max', coalesce(drover.checked_duration('backoff.max', value->'max'), 3600000),
+      'jitter', coalesce(drover.checked_number('backoff.jitter', value->'jitter', 0, 1), 0.2))
+    when 'fixed' then json_build_object(
+      'kind', kind,
+      'delay', drover.checked_duration('backoff.delay', value->'delay'),
+      'jitter', coalesce(drover.checked_number('backoff.jitter', value->'jitter', 0, 1), 0))
+    else json_build_object(
+      'kind', kind,
+      'delays', (select json_agg(drover.checked_duration('backoff.delays', d)) from json_array_elements(delays) d),
+      'jitter', coalesce(drover.checked_number('backoff.jitter', value->'jitter', 0, 1), 0))
+  end;
+end $$;
+
+create function drover.refuse_unknown_fields(place text, value json, known text[]) returns void
+language plpgsql immutable as $$
+declare
+  unknown text;
+begin
+  select key into unknown from json_object_keys(value) key where key <> all(known) limit 1;
+  if unknown is not null then
+    raise exception 'drover: %unknown field "%", expected one of %', case when place <> '' then place || ': ' else '' end,
+      left(unknown, 200), array_to_string(known, ', ') using errcode = 'invalid_parameter_value';
+  end if;
+end $$;
+
+-- How deep a JSON text is nested; exact only where it could matter, because visiting each character is slow.
+create function drover.json_depth(value text) returns int
+language plpgsql immutable as $$
+declare
+  depth int := 0;
+  deepest int := 0;
+  inside_text boolean := false;
+  escaped boolean := false;
+  character text;
+begin
+  if length(value) - length(translate(value, '[{', '')) <= drover.job_limit('payloadDepth') then return 0; end if;
+  foreach character in array string_to_array(value, null) loop
+    if inside_text then
+      if escaped then escaped := false;
+      elsif character = '\' then escaped := true;
+      elsif character = '"' then inside_text := false;
+      end if;
+    elsif character = '"' then inside_text := true;
+    elsif character in ('[', '{') then
+      depth := depth + 1;
+      deepest := greatest(deepest, depth);
+    elsif character in (']', '}') then depth := depth - 1;
+    end if;
+  end loop;
+  return deepest;
+end $$;
+
+create function drover.checked_payload(payload text) returns text
+language plpgsql stable as $$
+declare
+  size_limit bigint := coalesce(
+    (select (value #>> '{}')::bigint from drover.setting where name = 'payloadLimit'), drover.job_limit('payloadBytes')
+  );
+begin
+  if octet_length(payload) > size_limit then
+    raise exception 'drover: payload: expected at most % bytes of JSON, got %', size_limit, octet_length(payload)
+      using errcode = 'program_limit_exceeded';
+  end if;
+  if drover.json_depth(payload) > drover.job_limit('payloadDepth') then
+    raise exception 'drover: payload: expected JSON of at most % levels', drover.job_limit('payloadDepth')
+      using errcode = 'invalid_parameter_value';
+  end if;
+  return payload;
+end $$;
+
+create function drover.checked_id(value json) returns uuid
+language plpgsql volatile as $$
+declare
+  id uuid;
+begin
+  if drover.is_absent(value) then return drover.new_id(); end if;
+  if json_typeof(value) <> 'string' or value #>> '{}' !~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then
+    return drover.refuse('id', 'a UUID', value::text, id);
+  end if;
+  id := (value #>> '{}')::uuid;
+  if drover.id_time(id) > now() + interval '1 day' then
+    raise exception 'drover: id: its time is more than a day ahead (%): check the clock of the machine that created it', id
+      using errcode = 'invalid_parameter_value';
+  end if;
+  return id;
+end $$;
+
+-- One job as users give it, checked, in the form drover.insert_job_rows takes. The payload comes apart from the rest: reading
+-- a JSON object with PostgreSQL's functions fails on \u0000 anywhere in it.
+create function drover.checked_job(job json, payload text) returns json
+language plpgsql volatile as $$
+declare
+  known constant text[] :=
+    '{id,type,payload,queue,priority,maxAttempts,backoff,timeout,retention,tags,onLost,delay,runAt,expiresAt}';
+begin
+  if job is null or json_typeof(job) <> 'object' then
+    return drover.refuse('job', 'a JSON object', coalesce(job::text, 'null'), job);
+  end if;
+  perform drover.refuse_unknown_fields('', job, known);
+  if drover.is_absent(job->'type') then
+    return drover.refuse('type', 'the name of a job type', 'nothing', job);
+  end if;
+  if not drover.is_absent(job->'delay') and not drover.is_absent(job->'runAt') then
+    raise exception 'drover: runAt: expected either delay or runAt, not both' using errcode = 'invalid_parameter_value';
+  end if;
+  return json_build_object(
+    'id', drover.checked_id(job->'id'),
+    'type', drover.checked_name('type', job->'type'),
+    'queue', drover.checked_name('queue', job->'queue'),
+    'payload', drover.checked_payload(payload),
+    'options', nullif(json_strip_nulls(json_build_object(
+      'priority', drover.checked_int('priority', job->'priority', -drover.job_limit('priority'), drover.job_limit('priority')),
+      'maxAttempts', drover.checked_int('maxAttempts', job->'maxAttempts', 1, drover.job_limit('maxAttempts')),
+      'backoff', drover.checked_backoff(job->'backoff'),
+      'timeout', drover.checked_duration('timeout', job->'timeout'),
+      'retention', drover.checked_duration('retention', job->'retention'),
+      'delay', drover.checked_duration('delay', job->'delay'),
+      'runAt', drover.checked_time('runAt', job->'runAt'),
+      'expiresAt', drover.checked_time('expiresAt', job->'expiresAt'),
+      'tags', drover.checked_tags(job->'tags'),
+      'onLost', drover.checked_choice('onLost', job->'onLost', '{rerun,hold}')
+    ))::text, '{}')::json
+  );
+end $$;
+
+-- Adds many jobs in the caller's transaction and returns their ids in order. Each is a JSON object with `type`, `payload` and
+-- any option of the API. Workers find the jobs by polling once the transaction commits.
+create function drover.enqueue_many(jobs json) returns uuid[]
+language plpgsql volatile security definer
+set search_path = drover, pg_temp
+as $$
+declare
+  batch json;
+begin
+  if jobs is null or json_typeof(jobs) <> 'array' or json_array_length(jobs) > drover.job_limit('batchJobs') then
+    raise exception 'drover: jobs: expected an array of at most % jobs', drover.job_limit('batchJobs')
+      using errcode = 'invalid_parameter_value';
+  end if;
+  if json_array_length(jobs) = 0 then return '{}'; end if;
+  select json_agg(drover.checked_job(job, coalesce((job->'payload')::text, 'null')) order by place) into batch
+  from json_array_elements(jobs) with ordinality as given(job, place);
+  perform drover.insert_job_rows(batch);
+  return array(
+    select (row->>'id')::uuid from json_array_elements(batch) with ordinality as made(row, place) order by place
+  );
+exception when untranslatable_character then
+  raise exception 'drover: payload: \u0000 cannot be read inside an array of jobs; add such a job with drover.enqueue'
+    using errcode = 'invalid_parameter_value';
+end $$;
+
+-- Adds one job in the caller's transaction and returns its id.
+create function drover.enqueue(type text, payload json default 'null', options json default '{}') returns uuid
+language plpgsql volatile security definer
+set search_path = drover, pg_temp
+as $$
+declare
+  job json;
+begin
+  if json_typeof(coalesce(options, '{}')) <> 'object' then
+    return drover.refuse('options', 'a JSON object', options::text, null::uuid);
+  end if;
+  perform drover.refuse_unknown_fields('options', coalesce(options, '{}'),
+    '{id,queue,priority,maxAttempts,backoff,timeout,retention,tags,onLost,delay,runAt,expiresAt}');
+  select json_object_agg(key, value) into job from (
+    select 'type' as key, to_json(enqueue.type) as value
+    union all
+    select o.key, o.value from json_each(coalesce(enqueue.options, '{}')) o
+  ) fields;
+  job := drover.checked_job(job, coalesce(enqueue.payload::text, 'null'));
+  perform drover.insert_job_rows(json_build_array(job));
+  return (job->>'id')::uuid;
+exception when untranslatable_character then
+  raise exception 'drover: options: expected strings without \u0000, got %', left(options::text, 200)
+    using errcode = 'invalid_parameter_value';
+end $$;

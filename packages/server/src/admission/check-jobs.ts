@@ -1,0 +1,100 @@
+/** What a new job must satisfy beyond its schema: the timestamp in its id, the size and depth of its payload. */
+import { DroverError, LIMITS, type NewJob } from '@drover/protocol';
+import { afterIdsOf, ID_AHEAD_LIMIT_MS, isVersion7 } from '../id-time.js';
+import { type JobToInsert, toJobToInsert } from './job-to-insert.js';
+
+/** The most bytes that UTF-8 takes for a character of a string. */
+const UTF8_BYTES_PER_CHARACTER = 3;
+/** A level of nesting takes at least two characters. */
+const CHARACTERS_PER_LEVEL = 2;
+
+export type NewJobLimits = { payloadLimitBytes: number; nowMs: number };
+
+/** The name of a field of the job in this place; undefined: the request has one job. */
+type FieldName = (name: string) => string;
+
+export function checkedJob(job: NewJob, limits: NewJobLimits): JobToInsert {
+  return checkedNewJob(job, limits, (name) => name);
+}
+
+export function checkedJobs(jobs: readonly NewJob[], limits: NewJobLimits): JobToInsert[] {
+  return jobs.map((job, place) => checkedNewJob(job, limits, fieldOf(place)));
+}
+
+/** Throws what is wrong with the first job that breaks a rule. */
+export function checkJobs(jobs: readonly JobToInsert[], limits: NewJobLimits): void {
+  const latestId = afterIdsOf(limits.nowMs + ID_AHEAD_LIMIT_MS);
+  for (let place = 0; place < jobs.length; place++) {
+    checkJob(jobs[place] as JobToInsert, latestId, limits, fieldOf(place));
+  }
+}
+
+function fieldOf(place: number): FieldName {
+  return (name) => `jobs[${place}].${name}`;
+}
+
+function checkedNewJob(given: NewJob, limits: NewJobLimits, field: FieldName): JobToInsert {
+  let job: JobToInsert;
+  try {
+    job = toJobToInsert(given);
+  } catch (error) {
+    // JSON.stringify runs out of stack
+    if (error instanceof RangeError) throw tooDeep(field('payload'));
+    throw error;
+  }
+  checkJob(job, afterIdsOf(limits.nowMs + ID_AHEAD_LIMIT_MS), limits, field);
+  return job;
+}
+
+function checkJob({ id, payload }: JobToInsert, latestId: string, limits: NewJobLimits, field: FieldName): void {
+  if (id > latestId && isVersion7(id)) throw idAhead(id, field('id'));
+  const { payloadLimitBytes: limit } = limits;
+  if (UTF8_BYTES_PER_CHARACTER * payload.length > limit) {
+    const bytes = Buffer.byteLength(payload);
+    if (bytes > limit) throw tooLarge(field('payload'), limit, bytes);
+  }
+  if (payload.length > CHARACTERS_PER_LEVEL * LIMITS.payloadDepth && jsonDepth(payload) > LIMITS.payloadDepth) {
+    throw tooDeep(field('payload'));
+  }
+}
+
+const QUOTE = '"'.charCodeAt(0);
+const BACKSLASH = '\\'.charCodeAt(0);
+const OPENING = new Set([...'[{'].map((character) => character.charCodeAt(0)));
+const CLOSING = new Set([...']}'].map((character) => character.charCodeAt(0)));
+
+/** How deep a JSON text is nested; of other text, some number. */
+export function jsonDepth(text: string): number {
+  let depth = 0;
+  let deepest = 0;
+  let isInString = false;
+  for (let place = 0; place < text.length; place++) {
+    const code = text.charCodeAt(place);
+    if (isInString) {
+      if (code === BACKSLASH) place += 1;
+      else if (code === QUOTE) isInString = false;
+    } else if (code === QUOTE) isInString = true;
+    else if (OPENING.has(code)) deepest = Math.max(deepest, ++depth);
+    else if (CLOSING.has(code)) depth -= 1;
+  }
+  return deepest;
+}
+
+function tooLarge(field: string, limit: number, bytes: number): DroverError {
+  const message = `${field}: expected at most ${limit} bytes of JSON, got ${bytes}`;
+  return new DroverError('payload_too_large', message, { field, limit, bytes });
+}
+
+function tooDeep(field: string): DroverError {
+  return invalid(field, `expected JSON of at most ${LIMITS.payloadDepth} levels`);
+}
+
+function idAhead(id: string, field: string): DroverError {
+  const message = 'its time is more than a day ahead: check the clock of the machine that created it';
+  return invalid(field, message, JSON.stringify(id));
+}
+
+function invalid(field: string, message: string, value?: string): DroverError {
+  const sentence = value === undefined ? `${field}: ${message}` : `${field}: ${message}, got ${value}`;
+  return new DroverError('invalid_request', sentence, { issues: [{ field, message, ...(value && { value }) }] });
+}

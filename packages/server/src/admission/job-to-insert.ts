@@ -1,0 +1,33 @@
+/** A new job on its way from the API to the database: its payload is JSON text from here on. */
+import { type BulkGroup, type NewJob, newId } from '@drover/protocol';
+
+/** What few jobs have. The keys are those of the API; drover.insert_jobs reads them by these names. */
+export type JobOptions = Omit<NewJob, 'id' | 'type' | 'queue' | 'payload'> & { parentId?: string };
+
+export type JobToInsert = {
+  readonly id: string;
+  readonly type: string;
+  readonly queue: string | undefined;
+  /** JSON text without line breaks. It may not have been parsed: PostgreSQL does that before a job counts as added. */
+  readonly payload: string;
+  /** Jobs of one request may share the object. */
+  readonly options: JobOptions | undefined;
+};
+
+/** A job that came as JSON and fits its schema. Throws RangeError if its payload is nested too deeply to be written. */
+export function toJobToInsert({ id, type, queue, payload, ...options }: NewJob, parentId?: string): JobToInsert {
+  const all = parentId === undefined ? options : { ...options, parentId };
+  return {
+    id: id ?? newId(),
+    type,
+    queue,
+    payload: JSON.stringify(payload ?? null),
+    options: Object.keys(all).length > 0 ? all : undefined,
+  };
+}
+
+/** The jobs of a head line and its payloads. */
+export function toJobsToInsert({ head: { ids, type, queue, ...rest }, payloads }: BulkGroup): JobToInsert[] {
+  const options = Object.keys(rest).length > 0 ? rest : undefined;
+  return ids.map((id, place) => ({ id, type, queue, payload: payloads[place] as string, options }));
+}
