@@ -9,6 +9,7 @@ import { DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE, DroverError } from '@drover/protoc
 import type { Logger } from 'pino';
 import type { Runner } from '../db/database.js';
 import { DatabaseError, isPassing } from '../db/database-error.js';
+import { replicationBarrier } from '../db/replication-barrier.js';
 import type { Dispatcher } from '../dispatch/dispatcher.js';
 import type { Session } from '../dispatch/session.js';
 import { failpoint } from '../failpoint.js';
@@ -127,7 +128,9 @@ export function createAdmission(deps: AdmissionDeps): Admission {
     for (let tried = 1, pauseMs = FIRST_PAUSE_MS; ; tried++, pauseMs *= 3) {
       failpoint('insert.before');
       try {
-        return await insertJobs(db, rows, { mayExist: tried > 1 });
+        const existing = await insertJobs(db, rows, { mayExist: tried > 1 });
+        if (unknown !== undefined) await replicationBarrier(db);
+        return existing;
       } catch (error) {
         if (isUnknown(error)) unknown ??= error;
         // the outcome of an earlier try is unknown, whatever this one says

@@ -1,0 +1,17 @@
+/**
+ * After a statement was repeated because its first answer was lost: waits until what the first try may have committed is as
+ * durable as the database promises.
+ *
+ * With synchronous replication a commit waits for a standby. When that wait is cut short (a cancel, a lost connection) the commit
+ * stands on the primary alone. The repetition finds its work done, writes nothing, and so waits for no standby: to acknowledge it
+ * would promise what a failover can take back. This statement writes a record of its own, and its commit waits until the standby
+ * has everything before it.
+ */
+import type { Runner } from './database.js';
+import { sql } from './statement.js';
+
+const writeRecord = sql('replication_barrier')`select pg_logical_emit_message(true, 'drover', '')`;
+
+export async function replicationBarrier(db: Runner): Promise<void> {
+  await db.runTexts(writeRecord, []);
+}
