@@ -20,9 +20,7 @@ import { LIMITS } from './limits.js';
 export const BULK_MEDIA_TYPE = 'application/x-ndjson';
 
 const { id: _, payload: __, ...headShape } = newJobShape;
-export const bulkHeadSchema = eitherDelayOrRunAt(
-  z.strictObject({ ...headShape, ids: z.array(idSchema).min(1).max(LIMITS.batchJobs) }),
-);
+export const bulkHeadSchema = eitherDelayOrRunAt(z.strictObject({ ...headShape, ids: z.array(idSchema).min(1) }));
 export type BulkHead = z.output<typeof bulkHeadSchema>;
 export type BulkGroup = { head: BulkHead; payloads: string[] };
 

@@ -4,11 +4,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { newId } from '@drover/protocol';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { insertJobs } from '../../../packages/server/src/admission/insert-jobs.js';
+import { toJobToInsert } from '../../../packages/server/src/admission/job-to-insert.js';
 import { connectDatabase, type Database } from '../../../packages/server/src/db/database.js';
 import { openSession } from '../../../packages/server/src/dispatch/session-store.js';
 import { claimJobs } from '../../../packages/server/src/lifecycle/claim.js';
 import { completeJobs } from '../../../packages/server/src/lifecycle/complete.js';
-import { insertJobs } from '../../../packages/server/src/lifecycle/enqueue.js';
 import { loseGrants } from '../../../packages/server/src/lifecycle/lose.js';
 import { releaseJobs } from '../../../packages/server/src/lifecycle/release.js';
 import { helloOf } from '../../../packages/server/test/dispatch/raw-worker.js';
@@ -85,8 +86,8 @@ async function startWorker(unit: string, previousSessions: string[] = [], holds:
 }
 
 async function add(type: 'noop' | 'hold'): Promise<void> {
-  const job = { id: newId(), type, ...(type === 'hold' ? { onLost: 'hold' as const } : {}) };
-  await insertJobs(db.bulk, [{ job, payloadText: 'null' }]);
+  const job = toJobToInsert({ type, ...(type === 'hold' ? { onLost: 'hold' } : {}) });
+  await insertJobs(db.bulk, [{ job }]);
   const entry: AddedJob = {
     ...{ kind: 'job', id: job.id, type, mark: 'acknowledged', via: 'sdk', holds: type === 'hold' },
     ...{ payloadHash: PAYLOAD_HASH, sentAt: now, answeredAt: now },

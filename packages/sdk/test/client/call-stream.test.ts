@@ -110,103 +110,59 @@ describe('a stream that breaks', () => {
   });
 });
 
-describe('the era', () => {
-  const REFUSED = '{"error":{"code":"overloaded","message":"too much"}}';
+describe('jobs whose call has no answer', () => {
+  const OVERLOADED = '{"error":{"code":"overloaded","message":"too much"}}';
 
-  it('is named for jobs whose ids were made here, as the server has told it last', async () => {
-    const peer = await startPeer({ era: 5 });
+  /** A client with a stream to a peer that has forgotten what it was asked. */
+  async function streamedClient() {
+    const peer = await startPeer();
     const client = clientOf({ url: peer.url });
     await untilStreamed(client, peer);
-    peer.onCall = (_socket, accept) => accept({ era: 6 });
-    await client.enqueue('a', 2);
-    await client.enqueue('a', 3);
-    await client.enqueue('a', 4, { id: newId() });
-    expect(peer.eras).toEqual([5, 5, 6, undefined]);
-    expect(peer.repeated).not.toContain(true);
-  });
+    peer.asked.length = 0;
+    return { peer, client };
+  }
 
-  it('is named for jobs that are sent together, if all of their ids were made here', async () => {
-    const peer = await startPeer({ era: 5 });
-    const client = clientOf({ url: peer.url });
-    await untilStreamed(client, peer);
-    peer.eras.length = 0;
-    await Promise.all([client.enqueue('a', 1), client.enqueue('a', 2)]);
-    await client.enqueueMany('a', [1, 2]);
-    expect(peer.eras).toEqual([5, 5]);
-    await Promise.all([client.enqueue('a', 1), client.enqueue('a', 2, { id: newId() })]);
-    await client.enqueueMany([{ job: 'a' }, { job: 'a', options: { id: newId() } }]);
-    expect(peer.eras).toEqual([5, 5, undefined, undefined]);
-  });
-
-  it.each([[undefined], ['x'], ['-1'], ['1234567890123456']])(
-    'is not named to a server that has told %j',
-    async (era) => {
-      const peer = await startPeer(era === undefined ? {} : { era });
-      const client = clientOf({ url: peer.url });
-      await untilStreamed(client, peer);
-      await client.enqueue('a', 2);
-      expect(peer.eras).toEqual([undefined, undefined]);
-      peer.onCall = (socket) => socket.terminate();
-      await client.enqueue('a', 3);
-      expect(peer.repeated).not.toContain(true);
-    },
-  );
-
-  it('ends with a repeated try, unless the first was refused', async () => {
-    const peer = await startPeer({ era: 5 });
-    const client = clientOf({ url: peer.url });
-    await untilStreamed(client, peer);
-    peer.repeated.length = 0;
-    peer.onCall = (_socket, accept) => accept({ status: 429, body: REFUSED });
-    await client.enqueue('a', 2);
+  it('are sent again with the same ids, whoever made them', async () => {
+    const { peer, client } = await streamedClient();
+    const id = newId();
     peer.onCall = (socket) => socket.terminate();
-    await client.enqueue('a', 3);
-    expect(peer.repeated).toEqual([false, true]);
+    const handles = await Promise.all([client.enqueue('a', 1), client.enqueue('b', 2, { id })]);
+    const ids = handles.map((handle) => handle.id);
+    expect(ids[1]).toBe(id);
+    expect(peer.asked).toEqual([ids, ids]);
   });
 
-  it('ends with a repeated try of jobs that are sent together', async () => {
-    const peer = await startPeer({ era: 5 });
-    const client = clientOf({ url: peer.url });
-    await untilStreamed(client, peer);
-    peer.repeated.length = 0;
+  it('are sent again with the same ids by enqueueMany', async () => {
+    const { peer, client } = await streamedClient();
     peer.onCall = (socket) => socket.terminate();
-    await Promise.all([client.enqueue('a', 1), client.enqueue('a', 2)]);
-    expect(peer.repeated).toEqual([true]);
+    const ids = (await client.enqueueMany('a', [1, 2, 3])).map((handle) => handle.id);
+    expect(peer.asked).toEqual([ids, ids]);
   });
 
-  it('ends with each part of a batch that is taken apart after its first try was lost', async () => {
-    const peer = await startPeer({ era: 5 });
-    const client = clientOf({ url: peer.url });
-    await untilStreamed(client, peer);
-    peer.repeated.length = 0;
-    peer.eras.length = 0;
+  it('are taken apart with the same ids if the repetition is refused', async () => {
+    const { peer, client } = await streamedClient();
     peer.onCall = (socket) => socket.terminate();
     peer.refusesBatches = true;
-    await Promise.all([client.enqueue('a', 1), client.enqueue('a', 2)]);
-    expect(peer.eras).toEqual([5]);
-    expect(peer.repeated).toEqual([true, true, true]);
+    const handles = await Promise.all([client.enqueue('a', 1), client.enqueue('a', 2)]);
+    const [first, second] = handles.map((handle) => handle.id) as [string, string];
+    expect(peer.asked).toEqual([[first, second], [first, second], [first], [second]]);
   });
 
-  it('does not end with the parts of a batch that was refused', async () => {
-    const peer = await startPeer({ era: 5 });
-    const client = clientOf({ url: peer.url });
-    await untilStreamed(client, peer);
-    peer.repeated.length = 0;
-    peer.onCall = (_socket, accept) => {
-      peer.onCall = (socket) => socket.terminate();
-      accept({ status: 400, body: '{"error":{"code":"invalid_request","message":"no"}}' });
-    };
-    await Promise.all([client.enqueue('a', 1), client.enqueue('a', 2)]);
-    expect(peer.repeated).toEqual([false, false]);
+  it('are sent again over HTTP after a refusal that asks for it', async () => {
+    const { peer, client } = await streamedClient();
+    peer.onCall = (_socket, accept) => accept({ status: 429, retryAfterS: 0, body: OVERLOADED });
+    const { http } = peer.jobs;
+    const { id, created } = await client.enqueue('a', 1);
+    expect(created).toBe(true);
+    expect(peer.asked).toEqual([[id], [id]]);
+    expect(peer.jobs.http).toBe(http + 1);
   });
 
-  it('does not end with a repeated job that brings its own id', async () => {
-    const peer = await startPeer({ era: 5 });
-    const client = clientOf({ url: peer.url });
-    await untilStreamed(client, peer);
-    peer.onCall = (socket) => socket.terminate();
-    await client.enqueue('a', 3, { id: newId() });
-    expect(peer.repeated).not.toContain(true);
+  it('existed if the answer says so', async () => {
+    const { peer, client } = await streamedClient();
+    peer.onCall = (_socket, accept) => accept({ body: '{"existed":[1]}' });
+    const handles = await client.enqueueMany('a', [1, 2, 3]);
+    expect(handles.map(({ created }) => created)).toEqual([true, false, true]);
   });
 });
 

@@ -1,19 +1,16 @@
 /** A server that speaks HTTP and the call stream, scripted by a test over real sockets. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { type AnswerFrame, answerText, CALLS_PATH, ERA_HEADER, parseCall } from '@drover/protocol';
+import { type AnswerFrame, answerText, CALLS_PATH, parseCall } from '@drover/protocol';
 import { type WebSocket, WebSocketServer } from 'ws';
-
-type Sent = { jobs?: { id: string }[]; id?: string };
+import { jobsOf } from './bulk-body.js';
 
 export type CallPeer = {
   readonly url: string;
   /** How many jobs came in each way. */
   readonly jobs: { http: number; stream: number };
-  /** What came with each call: the era, or none. */
-  readonly eras: (number | undefined)[];
-  /** Which of the requests over HTTP said that they are repeated. */
-  readonly repeated: boolean[];
+  /** The ids of the jobs of each request or call, in the order in which they came. */
+  readonly asked: string[][];
   /** Over HTTP. */
   refusesBatches: boolean;
   readonly sockets: Set<WebSocket>;
@@ -22,13 +19,11 @@ export type CallPeer = {
   close(): Promise<void>;
 };
 
-const REFUSAL = '{"error":{"code":"invalid_request","message":"no"}}';
+export const REFUSAL = '{"error":{"code":"invalid_request","message":"no"}}';
+const ACCEPTED = '{"existed":[]}';
 
-type PeerOptions = { refusesStreams?: boolean; era?: number | string };
-
-export async function startCallPeer({ refusesStreams = false, era }: PeerOptions = {}): Promise<CallPeer> {
+export async function startCallPeer({ refusesStreams = false } = {}): Promise<CallPeer> {
   const streams = new WebSocketServer({ noServer: true });
-  if (era !== undefined) streams.on('headers', (headers) => headers.push(`${ERA_HEADER}: ${era}`));
   const http = createServer((request, response) => {
     let text = '';
     request.setEncoding('utf8');
@@ -36,10 +31,11 @@ export async function startCallPeer({ refusesStreams = false, era }: PeerOptions
       text += part;
     });
     request.on('end', () => {
-      peer.repeated.push(request.url?.endsWith('?repeated=true') ?? false);
-      const isRefused = peer.refusesBatches && 'jobs' in (JSON.parse(text) as Sent);
+      const count = note(text);
+      const isRefused = peer.refusesBatches && count > 1;
+      if (!isRefused) peer.jobs.http += count;
       response.writeHead(isRefused ? 400 : 201, { 'content-type': 'application/json' });
-      response.end(isRefused ? REFUSAL : accept('http', text));
+      response.end(isRefused ? REFUSAL : ACCEPTED);
     });
   });
   http.on('upgrade', (request, socket, head) => {
@@ -51,33 +47,28 @@ export async function startCallPeer({ refusesStreams = false, era }: PeerOptions
       peer.sockets.add(stream);
       stream.on('message', (data) => {
         const call = parseCall(String(data));
-        if (!call) throw new Error(`no call: ${data}`);
-        peer.eras.push(call.era);
-        peer.onCall(stream, (more) =>
-          stream.send(
-            answerText({
-              ...{ number: call.number, status: 201, retryAfterS: undefined, era: undefined },
-              body: accept('stream', call.body),
-              ...more,
-            }),
-          ),
-        );
+        if (!call) throw new Error(`not a call: ${data}`);
+        const count = note(call.body);
+        peer.onCall(stream, (more) => {
+          const frame = { number: call.number, status: 201, retryAfterS: undefined, body: ACCEPTED, ...more };
+          if (frame.status === 201) peer.jobs.stream += count;
+          stream.send(answerText(frame));
+        });
       });
     });
   });
 
-  function accept(way: 'http' | 'stream', text: string): string {
-    const { jobs, id } = JSON.parse(text) as Sent;
-    peer.jobs[way] += jobs?.length ?? 1;
-    return JSON.stringify(jobs ? { items: jobs.map((job) => ({ id: job.id, created: true })) } : { id, created: true });
+  function note(body: string): number {
+    const ids = jobsOf(body).map(({ id }) => id);
+    peer.asked.push(ids);
+    return ids.length;
   }
 
   await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve));
   const peer: CallPeer = {
     url: `http://127.0.0.1:${(http.address() as AddressInfo).port}`,
     jobs: { http: 0, stream: 0 },
-    eras: [],
-    repeated: [],
+    asked: [],
     refusesBatches: false,
     sockets: new Set(),
     onCall: (_socket, accepted) => accepted(),

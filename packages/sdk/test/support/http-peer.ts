@@ -1,11 +1,20 @@
 /** A scripted HTTP server on a real socket, for what the client must do whatever a server answers. */
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { type JobWithAttempts, newId } from '@drover/protocol';
+import { BULK_MEDIA_TYPE, type JobWithAttempts, newId } from '@drover/protocol';
+import { jobsOf, type SentJob } from './bulk-body.js';
 
 const NOW = '2030-01-01T00:00:00.000Z';
 
-export type Asked = { method: string; path: string; body: unknown; token: string | undefined };
+export type Asked = {
+  method: string;
+  path: string;
+  /** Of JSON; jobs in the bulk format are in `jobs`. */
+  body: unknown;
+  jobs: SentJob[];
+  bytes: number;
+  token: string | undefined;
+};
 export type Answer = { status: number; body: unknown; headers?: Record<string, string> } | 'hang up';
 
 export type HttpPeer = { url: string; asked: Asked[]; close(): Promise<void> };
@@ -40,22 +49,22 @@ export async function startHttpPeer(answer: (asked: Asked) => Answer | Promise<A
 async function read(request: IncomingMessage): Promise<Asked> {
   const chunks: Buffer[] = [];
   for await (const chunk of request) chunks.push(chunk as Buffer);
-  const text = Buffer.concat(chunks).toString();
+  const bytes = Buffer.concat(chunks);
+  const text = bytes.toString();
+  const isBulk = request.headers['content-type'] === BULK_MEDIA_TYPE;
   return {
     method: request.method ?? '',
     path: request.url ?? '',
-    body: text === '' ? undefined : (JSON.parse(text) as unknown),
+    body: text === '' || isBulk ? undefined : (JSON.parse(text) as unknown),
+    jobs: isBulk ? jobsOf(text) : [],
+    bytes: bytes.length,
     token: request.headers.authorization,
   };
 }
 
-type SentJob = { id: string };
-
 /** Answers enqueues as a server does that accepts everything. */
-export function acceptJobs({ body }: Asked): Answer {
-  const { jobs, id } = body as { jobs?: SentJob[]; id?: string };
-  if (jobs === undefined) return { status: 201, body: { id, created: true } };
-  return { status: 201, body: { items: jobs.map((job) => ({ id: job.id, created: true })) } };
+export function acceptJobs(): Answer {
+  return { status: 201, body: { existed: [] } };
 }
 
 /** A job as a server shows it. */

@@ -1,16 +1,17 @@
-/** What the intake does when it does not know what became of a statement: real statements, whose answers are lost. */
-import { newId } from '@drover/protocol';
+/** What admission makes of statements that fail, or whose answers are lost: real statements on a real database. */
+import { type DroverError, newId } from '@drover/protocol';
 import { pino } from 'pino';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type Admission, createAdmission } from '../../src/admission/admission.js';
+import type { JobToInsert } from '../../src/admission/job-to-insert.js';
 import type { Runner } from '../../src/db/database.js';
 import { DatabaseError } from '../../src/db/database-error.js';
 import { createDispatcher } from '../../src/dispatch/dispatcher.js';
-import { type AddRequest, createIntake, type Intake } from '../../src/dispatch/intake.js';
-import { createEras } from '../../src/lifecycle/eras.js';
 import { createMetrics } from '../../src/metrics.js';
-import { createLifecycleBench, type LifecycleBench, SERVER_ID } from '../support/lifecycle.js';
+import { createLifecycleBench, type JobFields, type LifecycleBench, rowOf, SERVER_ID } from '../support/lifecycle.js';
 
-const TYPE = 'repeated';
+const TYPE = 'admitted';
+const MAX_PENDING = 100;
 
 let bench: LifecycleBench;
 beforeAll(async () => {
@@ -21,117 +22,224 @@ afterAll(() => bench.close());
 /** What happens after a statement has been executed, in the order in which they are sent; nothing for those that come later. */
 type Aftermath = () => Promise<void> | void;
 
-async function createRepeatingIntake(...aftermaths: Aftermath[]) {
+function createBrokenAdmission(...aftermaths: Aftermath[]) {
   const logger = pino({ level: 'silent' });
   const metrics = createMetrics();
   const statements: string[] = [];
+  async function followed<Result>(name: string, statement: () => Promise<Result>): Promise<Result> {
+    statements.push(name);
+    const aftermath = aftermaths.shift();
+    const result = await statement();
+    await aftermath?.();
+    return result;
+  }
+  const { bulk } = bench.db;
   const db: Runner = {
-    ...bench.db.bulk,
-    async runTexts(statement, values) {
-      statements.push(statement.name);
-      const aftermath = aftermaths.shift();
-      const rows = await bench.db.bulk.runTexts(statement, values);
-      await aftermath?.();
-      return rows;
-    },
+    ...bulk,
+    runTexts: (statement, values) => followed(statement.name, () => bulk.runTexts(statement, values)),
+    copyIn: (text, data) => followed('copy', () => bulk.copyIn(text, data)),
   };
-  const eras = createEras({ db: bench.db.bulk, onError: (error) => expect.unreachable(error.message) });
-  await eras.learn();
   const dispatcher = createDispatcher({
     ...{ db: bench.db.control, serverId: SERVER_ID, logger, metrics, pollMs: 1000 },
     isPaused: () => false,
   });
-  const intake = createIntake({
-    ...{ db, eras, dispatcher, logger, metrics, maxPending: 100 },
+  const admission = createAdmission({
+    ...{ db, dispatcher, logger, metrics, maxPending: MAX_PENDING },
     onReady() {},
     onScheduled() {},
   });
-  return { intake, eras, statements };
+  return { admission, statements };
 }
 
-const newJob = () => ({ id: newId(), type: TYPE });
+const jobOf = (fields: JobFields = {}): JobToInsert => rowOf({ type: TYPE, ...fields }).job;
+const jobsOf = (count: number) => Array.from({ length: count }, () => jobOf());
+const withPayload = (payload: string): JobToInsert => ({ ...jobOf(), payload });
 const loseTheAnswer = () => {
   throw new DatabaseError('unknown', 'the connection broke');
 };
+const nothing = () => {};
 
 const runAll = () => bench.runAll(TYPE);
 
-/** Adds that come while the statement of another one is under way: they go together. */
-async function addTogether(intake: Intake, requests: AddRequest[]) {
-  const underWay = intake.enqueue({ jobs: [{ id: newId(), type: 'busy' }] });
-  const answers = await Promise.allSettled(requests.map((request) => intake.enqueue(request)));
+/** Requests that come while the statement of another one is under way: they go together. */
+async function addTogether(admission: Admission, requests: (readonly JobToInsert[])[]) {
+  const underWay = admission.enqueue([jobOf({ type: 'busy' })]);
+  const answers = await Promise.allSettled(requests.map((jobs) => admission.enqueue(jobs)));
   await underWay;
   return answers;
 }
 
-test('an add whose answer is lost ends the era as it is repeated, and is one job', async () => {
-  const { intake, eras, statements } = await createRepeatingIntake(() => {}, loseTheAnswer);
-  await intake.enqueue({ jobs: [newJob()] }); // which notes the lane
-  const era = eras.current;
-  const job = newJob();
-  expect(await intake.enqueue({ jobs: [job], era })).toEqual(new Set([0]));
-  expect(statements).toEqual(['insert_jobs', 'insert_ready_job_in_era', 'repeat_jobs']);
-  expect(eras.current).not.toBe(era);
-  expect(await runAll()).toHaveLength(2);
-});
+function errorsOf(answers: PromiseSettledResult<unknown>[]): (DroverError | undefined)[] {
+  return answers.map((answer) => (answer.status === 'rejected' ? (answer.reason as DroverError) : undefined));
+}
 
-test('so do adds that came together, and each is one job', async () => {
-  const nothing = () => {};
-  const { intake, eras, statements } = await createRepeatingIntake(nothing, nothing, loseTheAnswer);
-  await intake.enqueue({ jobs: [newJob()] }); // which notes the lane
-  const era = eras.current;
-  const answers = await addTogether(intake, [
-    { jobs: [newJob(), newJob()], era },
-    { jobs: [newJob()], era },
-  ]);
-  expect(answers).toMatchObject([{ value: new Set([0, 1]) }, { value: new Set([0]) }]);
-  expect(statements).toEqual(['insert_jobs', 'insert_jobs', 'insert_ready_jobs_in_era', 'repeat_jobs']);
-  expect(eras.current).not.toBe(era);
-  expect(await runAll()).toHaveLength(4);
-});
+describe('a statement whose answer is lost', () => {
+  test('is repeated, and its job is one job', async () => {
+    const { admission, statements } = createBrokenAdmission(loseTheAnswer);
+    expect(await admission.enqueue([jobOf()])).toEqual(new Set([0]));
+    expect(statements).toEqual(['insert_jobs', 'insert_jobs']);
+    expect(await runAll()).toHaveLength(1);
+  });
 
-test('adds of different eras that came together are looked up', async () => {
-  const { intake, eras, statements } = await createRepeatingIntake();
-  await intake.enqueue({ jobs: [newJob()] });
-  const adds = [eras.current, undefined].map((era) => ({ jobs: [newJob(), newJob()], era }));
-  await addTogether(intake, adds);
-  expect(statements).toEqual(['insert_jobs', 'insert_jobs', 'insert_jobs']);
-  expect(await runAll()).toHaveLength(5);
-});
+  test('is repeated for requests that came together, and each of their jobs is one job', async () => {
+    const { admission, statements } = createBrokenAdmission(nothing, loseTheAnswer);
+    const answers = await addTogether(admission, [jobsOf(2), jobsOf(1)]);
+    expect(answers).toMatchObject([{ value: new Set([0, 1]) }, { value: new Set([0]) }]);
+    expect(statements).toEqual(['insert_jobs', 'insert_jobs', 'insert_jobs']);
+    expect(await runAll()).toHaveLength(3);
+  });
 
-test('V1 jobs whose statement is repeated in vain are not taken for new ones after that', async () => {
-  let finished: string[] = [];
-  const { intake, eras, statements } = await createRepeatingIntake(
-    () => {},
-    async () => {
-      finished = await runAll();
+  test('is repeated by the function if it was a COPY, and each of its jobs is one job', async () => {
+    const { admission, statements } = createBrokenAdmission(loseTheAnswer);
+    expect((await admission.enqueue(jobsOf(50))).size).toBe(50);
+    expect(statements).toEqual(['copy', 'insert_jobs']);
+    expect(await runAll()).toHaveLength(50);
+  });
+
+  test('V1 is repeated after its job has finished: the job stays finished', async () => {
+    const { admission } = createBrokenAdmission(async () => {
+      expect(await runAll()).toHaveLength(2);
       loseTheAnswer();
-    },
-    () => {
-      throw new DatabaseError('refused', 'canceling statement due to statement timeout');
+    });
+    expect(await admission.enqueue(jobsOf(2))).toEqual(new Set([0, 1]));
+    expect(await runAll()).toEqual([]);
+  });
+
+  test('V1 and then is refused: the outcome is not known, and the jobs that it added stay', async () => {
+    let finished: string[] = [];
+    const { admission, statements } = createBrokenAdmission(
+      nothing,
+      async () => {
+        finished = await runAll();
+        loseTheAnswer();
+      },
+      () => {
+        throw new DatabaseError('refused', 'canceling statement due to statement timeout');
+      },
+    );
+    const jobs = jobsOf(2);
+    const answers = await addTogether(
+      admission,
+      jobs.map((job) => [job]),
+    );
+    expect(finished).toEqual(jobs.map(({ id }) => id));
+    expect(errorsOf(answers).map((error) => error?.code)).toEqual(['database_unavailable', 'database_unavailable']);
+    expect(statements).toEqual(['insert_jobs', 'insert_jobs', 'insert_jobs']);
+    expect(await runAll()).toEqual([]);
+  });
+
+  test('each time: the request is told so after the last try, without what the database said', async () => {
+    const { admission, statements } = createBrokenAdmission(...Array(10).fill(loseTheAnswer));
+    await expect(admission.enqueue([jobOf()])).rejects.toMatchObject({
+      code: 'database_unavailable',
+      message: 'the database did not confirm the jobs',
+    });
+    expect(statements).toHaveLength(4);
+    expect(await runAll()).toHaveLength(1);
+  });
+});
+
+describe('a request that the database refuses', () => {
+  const BAD = /^jobs\[0\]\.payload: not valid JSON/;
+
+  test.each([['1,2'], ['1 2'], ['not json'], ['{"a":'], ['"a']])(
+    'among 64, for the payload %j, fails alone: the others are added',
+    async (payload) => {
+      const { admission } = createBrokenAdmission();
+      const requests = Array.from({ length: 64 }, (_, index) => [index === 40 ? withPayload(payload) : jobOf()]);
+      const errors = errorsOf(await addTogether(admission, requests));
+      expect(errors.flatMap((error, index) => (error ? [index] : []))).toEqual([40]);
+      expect(errors[40]).toMatchObject({
+        code: 'invalid_request',
+        message: expect.stringMatching(BAD),
+        details: { issues: [{ field: 'jobs[0].payload', message: expect.stringMatching(/^not valid JSON: /) }] },
+      });
+      expect(await runAll()).toHaveLength(63);
     },
   );
-  const jobs = [newJob(), newJob()];
-  const era = eras.current;
-  const adds = jobs.map((job) => ({ jobs: [job], era }));
-  const answers = await addTogether(intake, adds);
-  expect(finished).toEqual(jobs.map(({ id }) => id));
-  expect(answers.map((answer) => answer.status === 'rejected' && answer.reason.code)).toEqual([
-    'database_unavailable',
-    'database_unavailable',
-  ]);
-  expect(statements).toEqual(['insert_jobs', 'insert_jobs', 'repeat_jobs']);
-  expect(await runAll()).toEqual([]);
+
+  test('several among many fail, each with its own reason', async () => {
+    const { admission } = createBrokenAdmission();
+    const requests = Array.from({ length: 20 }, (_, index) =>
+      index % 7 === 0 ? [jobOf(), withPayload('{')] : jobsOf(2),
+    );
+    const errors = errorsOf(await addTogether(admission, requests));
+    expect(errors.flatMap((error, index) => (error ? [index] : []))).toEqual([0, 7, 14]);
+    expect(errors[7]?.message).toMatch(/^jobs\[1\]\.payload: not valid JSON/);
+    expect(await runAll()).toHaveLength(34);
+  });
+
+  test.each([
+    ['few', 3],
+    ['many, which are copied', 50],
+  ])('of %s jobs names the places at fault, and adds none', async (_, count) => {
+    const { admission } = createBrokenAdmission();
+    const refused = admission.enqueue([...jobsOf(count), withPayload('1,2'), jobOf(), withPayload('nope')]);
+    const places = [count, count + 2].map((place) => `jobs[${place}].payload`);
+    await expect(refused).rejects.toMatchObject({
+      code: 'invalid_request',
+      message: expect.stringContaining(`; ${places[1]}: not valid JSON: `),
+      details: { issues: places.map((field) => ({ field })) },
+    });
+    expect(await runAll()).toEqual([]);
+  });
+
+  test('names at most 20 places', async () => {
+    const { admission } = createBrokenAdmission();
+    const refused = admission.enqueue(Array.from({ length: 50 }, () => withPayload('x')));
+    const error = (await refused.catch((reason: unknown) => reason)) as DroverError;
+    expect((error.details as { issues: unknown[] }).issues).toHaveLength(20);
+  });
+
+  test('for something else than a payload is told what the database said', async () => {
+    const { admission } = createBrokenAdmission();
+    const answers = await addTogether(admission, [[jobOf()], [jobOf({ tags: ['\u0000'] })]]);
+    const [, error] = errorsOf(answers);
+    expect(error).toMatchObject({ code: 'invalid_request', message: expect.stringMatching(/^the database refused/) });
+    expect(await runAll()).toHaveLength(1);
+  });
+
+  test('after its first copy has been added is the same job all the same', async () => {
+    const { admission } = createBrokenAdmission();
+    const job = jobOf();
+    await admission.enqueue([job]);
+    const answers = await addTogether(admission, [[job], [withPayload('x')], [job, jobOf()]]);
+    expect(answers[0]).toMatchObject({ value: new Set([0]) });
+    expect(answers[2]).toMatchObject({ value: new Set([0]) });
+    expect(await runAll()).toHaveLength(2);
+  });
 });
 
-test('jobs that are tried alone because one of them is refused are looked up', async () => {
-  const { intake, eras, statements } = await createRepeatingIntake(() => {});
-  await intake.enqueue({ jobs: [newJob()] }); // which notes the lane
-  const good = newJob();
-  const bad = { ...newJob(), payload: 'a\u0000b', tags: ['\u0000'] };
-  const adds = [good, bad].map((job) => ({ jobs: [job], era: eras.current }));
-  const answers = await addTogether(intake, adds);
-  expect(answers.map(({ status }) => status)).toEqual(['fulfilled', 'rejected']);
-  expect(statements.slice(2)).toEqual(['insert_jobs', 'insert_ready_job', 'insert_jobs']);
-  expect(await runAll()).toHaveLength(2);
+test('the same id in several requests of one statement was added by the first of them', async () => {
+  const { admission, statements } = createBrokenAdmission();
+  const job = jobOf();
+  const answers = await addTogether(admission, [[jobOf(), job], [job], [job, jobOf()]]);
+  expect(answers).toMatchObject([{ value: new Set() }, { value: new Set([0]) }, { value: new Set([0]) }]);
+  expect(statements).toHaveLength(2);
+  expect(await runAll()).toHaveLength(3);
+});
+
+describe('a request that comes', () => {
+  test('beyond what may wait is refused before anything is sent, unless nothing waits', async () => {
+    const { admission, statements } = createBrokenAdmission();
+    const first = admission.enqueue(jobsOf(MAX_PENDING + 1));
+    expect(admission.pending).toBe(MAX_PENDING + 1);
+    await expect(admission.enqueue([jobOf()])).rejects.toMatchObject({ code: 'overloaded' });
+    expect(await first).toEqual(new Set());
+    expect(statements).toHaveLength(1);
+    expect(await admission.enqueue([])).toEqual(new Set());
+    for (let ran = MAX_PENDING + 1; ran > 0; ) ran -= (await runAll()).length;
+  });
+
+  test('to a stopping server is refused, and those before it are answered', async () => {
+    const { admission } = createBrokenAdmission();
+    const id = newId();
+    const before = admission.enqueue([jobOf({ id })]);
+    const stopped = admission.stop();
+    await expect(admission.enqueue([jobOf()])).rejects.toMatchObject({ code: 'shutting_down' });
+    await stopped;
+    expect(admission.pending).toBe(0);
+    expect(await before).toEqual(new Set());
+    expect(await runAll()).toEqual([id]);
+  });
 });

@@ -1,16 +1,12 @@
-/** Adding jobs by COPY, one alone, or some of an era: it must mean the same as adding them by the function. */
+/** Jobs that are inserted by COPY: it must mean the same as the function. */
 import { newId } from '@drover/protocol';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { canCopy, copyJobs } from '../../src/admission/copy-jobs.js';
+import { type IdRange, idRangeOf } from '../../src/admission/id-range.js';
+import { insertJobs, type RowToInsert } from '../../src/admission/insert-jobs.js';
 import type { Runner } from '../../src/db/database.js';
 import { completeJobs } from '../../src/lifecycle/complete.js';
-import { copyJobs, isWorthCopying } from '../../src/lifecycle/copy-jobs.js';
-import { insertJobs, type JobToInsert, type RowToInsert } from '../../src/lifecycle/enqueue.js';
-import { type IdRange, idRangeOf } from '../../src/lifecycle/id-range.js';
-import { insertManyInEra } from '../../src/lifecycle/insert-many.js';
-import { insertOne, insertOneInEra } from '../../src/lifecycle/insert-one.js';
-import { createKnownLanes } from '../../src/lifecycle/known-lanes.js';
-import { UnreadableJson, UnreadJson } from '../../src/lifecycle/unread-json.js';
-import { createLifecycleBench, type LifecycleBench, SERVER_ID } from '../support/lifecycle.js';
+import { createLifecycleBench, type JobFields, type LifecycleBench, rowOf, SERVER_ID } from '../support/lifecycle.js';
 
 const MANY = 50;
 
@@ -20,19 +16,14 @@ beforeAll(async () => {
 });
 afterAll(() => bench.close());
 
-function rowsOf(jobs: JobToInsert[], sessionId?: string): RowToInsert[] {
-  return jobs.map((job) => ({ job, payloadText: JSON.stringify(job.payload ?? null), sessionId }));
+function makeRows(type: string, more: JobFields = {}, count = MANY): RowToInsert[] {
+  return Array.from({ length: count }, (_, index) => rowOf({ id: newId(), type, payload: { index }, ...more }));
 }
 
-function makeJobs(type: string, count = MANY): JobToInsert[] {
-  return Array.from({ length: count }, (_, index) => ({ id: newId(), type, payload: { index } }));
-}
-
-function rangeOf(rows: readonly RowToInsert[]): IdRange {
-  return idRangeOf(rows) as IdRange;
-}
-
+const idsOf = (rows: RowToInsert[]) => rows.map(({ job }) => job.id);
+const rangeOf = (rows: readonly RowToInsert[]) => idRangeOf(rows.map(({ job }) => job)) as IdRange;
 const copy = (rows: RowToInsert[]) => copyJobs(bench.db.bulk, rows, rangeOf(rows));
+const insert = (rows: RowToInsert[], options = {}) => insertJobs(bench.db.bulk, rows, options);
 
 /** What differs between any two jobs, left out. */
 async function shapeOf(id: string): Promise<Record<string, unknown>> {
@@ -45,102 +36,22 @@ async function shapeOf(id: string): Promise<Record<string, unknown>> {
 test.each([
   ['waits', undefined],
   ['is given to a worker', newId()],
-])('a job that %s is the same, copied, added alone, with others or by the function', async (_, sessionId) => {
-  const rowOf = (id: string) => rowsOf([{ id, type: 'work', queue: 'mail', payload: { a: [1] } }], sessionId);
-  const [copied, alone, inEra, together, byFunction] = [newId(), newId(), newId(), newId(), newId()];
-  await copy(rowOf(copied));
-  await insertOne(bench.db.bulk, rowOf(alone)[0] as RowToInsert, rangeOf(rowOf(alone)).historyFrom);
-  const [{ era }] = (await bench.pool.query('select drover.end_era()::float8 as era')).rows;
-  await insertOneInEra(bench.db.bulk, rowOf(inEra)[0] as RowToInsert, era);
-  await insertManyInEra(bench.db.bulk, rowOf(together), era);
-  await insertJobs(bench.db.bulk, rowOf(byFunction), { isRepeated: true });
-  const shape = await shapeOf(copied);
-  expect(await shapeOf(alone)).toEqual(shape);
-  expect(await shapeOf(inEra)).toEqual(shape);
-  expect(await shapeOf(together)).toEqual(shape);
-  expect(await shapeOf(byFunction)).toEqual(shape);
+])('a job that %s is the same, copied or by the function', async (_, sessionId) => {
+  const row = () => rowOf({ id: newId(), queue: 'mail', payload: { a: [1] } }, sessionId);
+  const [copied, byFunction] = [row(), row()];
+  await copy([copied]);
+  await insert([byFunction]);
+  const shape = await shapeOf(copied.job.id);
+  expect(await shapeOf(byFunction.job.id)).toEqual(shape);
   expect(shape).toMatchObject({ state: sessionId ? 'running' : 'ready', queue: 'mail', max_attempts: 10 });
 });
 
-test('a job that exists, or has finished, is not added alone', async () => {
-  const [row, other] = rowsOf(makeJobs('alone', 2)) as [RowToInsert, RowToInsert];
-  const add = () => insertOne(bench.db.bulk, row, rangeOf([row]).historyFrom);
-  await insertJobs(bench.db.bulk, [other]); // which notes the lane
-  await add();
-  await expect(add()).rejects.toMatchObject({ sqlState: '23505' });
-  expect(await bench.claim(2, { types: ['alone'] })).toHaveLength(2);
-  await completeJobs(bench.db.control, SERVER_ID, [{ id: row.job.id, fence: 1, runMs: 1, result: undefined }]);
-  await expect(add()).rejects.toMatchObject({ sqlState: '23505', message: expect.stringContaining('finished before') });
-  expect((await bench.row(row.job.id)).state).toBe('succeeded');
-});
-
-test('a job alone that waits for the finish of its first copy does not bring it back', async () => {
-  const lanes = createKnownLanes();
-  const [row] = rowsOf(makeJobs('finishing-alone', 1)) as [RowToInsert];
-  const { id } = row.job;
-  expect(await insertJobs(bench.db.bulk, [row], { lanes })).toEqual(new Set());
-  expect(lanes.has('default', 'finishing-alone')).toBe(true);
-  await bench.claim(1, { types: ['finishing-alone'] });
-  const commit = await bench.finishWithoutCommit(id);
-  const repeated = insertJobs(bench.db.bulk, [row], { lanes });
-  await bench.untilSomeoneWaits();
-  await commit();
-  expect(await repeated).toEqual(new Set([id]));
-  expect((await bench.row(id)).state).toBe('succeeded');
-});
-
-test.each([
-  ['a day before now', '-23 hours'],
-  ['most of a day ahead, by a clock that has gone back', '20 hours'],
-])('a job that has finished %s is not added alone again', async (_, offset) => {
-  const lanes = createKnownLanes();
-  const [row] = rowsOf(makeJobs('long-done', 1)) as [RowToInsert];
-  await insertJobs(bench.db.bulk, [row], { lanes });
-  await bench.claim(1, { types: ['long-done'] });
-  const commit = await bench.finishWithoutCommit(row.job.id);
-  await commit();
-  await bench.pool.query('update drover.job_history set finished_at = now() + $2::interval where id = $1', [
-    row.job.id,
-    offset,
-  ]);
-  expect(await insertJobs(bench.db.bulk, [row], { lanes })).toEqual(new Set([row.job.id]));
-});
-
-test('a job alone notes its lane, and is found in it by a claim', async () => {
-  const lanes = createKnownLanes();
-  for (let round = 0; round < 3; round++) {
-    await insertJobs(bench.db.bulk, rowsOf(makeJobs('first-of-its-lane', 1)), { lanes });
-  }
-  const { rows } = await bench.pool.query(`select queue from drover.lane where type = 'first-of-its-lane'`);
-  expect(rows).toEqual([{ queue: 'default' }]);
-  expect(await bench.claim(5, { types: ['first-of-its-lane'] })).toHaveLength(3);
-});
-
-test('a job alone with a payload that is no JSON is not added', async () => {
-  const lanes = createKnownLanes();
-  await insertJobs(bench.db.bulk, rowsOf(makeJobs('unread', 1)), { lanes });
-  const payload = new UnreadJson('1,2');
-  const row = { job: { id: newId(), type: 'unread', payload }, payloadText: payload.text };
-  await expect(insertJobs(bench.db.bulk, [row], { lanes })).rejects.toThrow(UnreadableJson);
-  expect(await bench.claim(5, { types: ['unread'] })).toHaveLength(1);
-});
-
-/** Adds jobs in the present era. */
-async function addInEra(rows: RowToInsert[]): Promise<void> {
-  const [{ era }] = (await bench.pool.query('select last_value::float8 as era from drover.era')).rows;
-  await insertManyInEra(bench.db.bulk, rows, era);
-}
-
-test.each([
-  ['copied', 'some-copied', (rows: RowToInsert[]) => insertJobs(bench.db.bulk, rows)],
-  ['of an era', 'some-of-an-era', addInEra],
-])('of one batch, %s, some are given to workers and others wait', async (_, type, add) => {
+test('of one batch, some are given to workers and others wait', async () => {
   const sessionId = newId();
-  const rows = rowsOf(makeJobs(type)).map((row, index) => (index % 2 === 0 ? { ...row, sessionId } : row));
-  await add(rows);
+  const rows = makeRows('some-copied').map((row, index) => (index % 2 === 0 ? { ...row, sessionId } : row));
+  await insert(rows);
   const { rows: states } = await bench.pool.query(
-    'select state, session_id, queue, count(*)::int from drover.job where type = $1 group by 1, 2, 3 order by 1',
-    [type],
+    `select state, session_id, queue, count(*)::int from drover.job where type = 'some-copied' group by 1, 2, 3 order by 1`,
   );
   expect(states).toEqual([
     { state: 'ready', session_id: null, queue: 'default', count: MANY / 2 },
@@ -148,80 +59,85 @@ test.each([
   ]);
 });
 
-test.each([
-  ['copied', 'odd-copied', copy],
-  ['of an era', 'odd-of-an-era', addInEra],
-])('payloads of jobs, %s, arrive as they were, whatever they hold', async (_, type, add) => {
-  const payloads = ['a\tb\nc\r\\d', '\\.', '\\N', 'nul \u0000', 'half \ud800', '"\u2028é🐑', { 'k\\': null }, null];
-  const jobs = makeJobs(type).map((job, index) => ({ ...job, payload: payloads[index % payloads.length] }));
-  await add(rowsOf(jobs));
-  const { rows } = await bench.pool.query(
-    'select id, payload::text as text from drover.job where type = $1 order by order_key',
-    [type],
+test('payloads arrive as they were, whatever they hold', async () => {
+  const values = ['a\tb\nc\r\\d', '\\.', '\\N', 'nul \u0000', 'half \ud800', '"\u2028é🐑', { 'k\\': null }, null];
+  const texts = [...values.map((value) => JSON.stringify(value)), '[1,\t2]\r', '{"a": 1e400}'];
+  const rows = makeRows('odd-copied').map(({ job }, index) => ({
+    job: { ...job, payload: texts[index % texts.length] as string },
+  }));
+  await copy(rows);
+  const { rows: stored } = await bench.pool.query(
+    `select id, payload::text as text from drover.job where type = 'odd-copied' order by order_key`,
   );
-  expect(rows).toEqual(jobs.map(({ id, payload }) => ({ id, text: JSON.stringify(payload) })));
+  expect(stored).toEqual(rows.map(({ job }) => ({ id: job.id, text: job.payload })));
 });
 
 test('copied jobs are claimed in the order of the batch, from lanes that did not exist', async () => {
-  const jobs = makeJobs('fresh').map((job, index) => ({ ...job, queue: `copied-${index % 3}` }));
-  await insertJobs(bench.db.bulk, rowsOf(jobs));
+  const rows = makeRows('fresh').map(({ job }, index) => ({ job: { ...job, queue: `copied-${index % 3}` } }));
+  await insert(rows);
   const lanes = await bench.pool.query(`select queue from drover.lane where type = 'fresh' order by queue`);
   expect(lanes.rows.map(({ queue }) => queue)).toEqual(['copied-0', 'copied-1', 'copied-2']);
   const claimed = await bench.claim(MANY, { types: ['fresh'], queues: ['copied-0'] });
-  const expected = jobs.filter(({ queue }) => queue === 'copied-0').map(({ id }) => id);
+  const expected = rows.filter(({ job }) => job.queue === 'copied-0').map(({ job }) => job.id);
   expect(claimed.map(({ id }) => id)).toEqual(expected);
 });
 
 test('a batch with a job that exists adds the others, once', async () => {
-  const jobs = makeJobs('again');
-  await insertJobs(bench.db.bulk, rowsOf(jobs.slice(0, 1)));
-  await expect(copy(rowsOf(jobs))).rejects.toMatchObject({ sqlState: '23505' });
-  expect(await insertJobs(bench.db.bulk, rowsOf(jobs))).toEqual(new Set([jobs[0]?.id]));
+  const rows = makeRows('again');
+  await insert(rows.slice(0, 1));
+  await expect(copy(rows)).rejects.toMatchObject({ sqlState: '23505' });
+  expect(await insert(rows)).toEqual(new Set(idsOf(rows.slice(0, 1))));
+  expect(await insert(rows)).toEqual(new Set(idsOf(rows)));
   expect(await bench.claim(2 * MANY, { types: ['again'] })).toHaveLength(MANY);
 });
 
 test('a batch with a job that has finished does not bring it back', async () => {
-  const jobs = makeJobs('done');
-  const { id } = jobs[7] as JobToInsert;
-  await insertJobs(bench.db.bulk, rowsOf([jobs[7] as JobToInsert]));
+  const rows = makeRows('done');
+  const { id } = (rows[7] as RowToInsert).job;
+  await insert([rows[7] as RowToInsert]);
   const [claimed] = await bench.claim(1, { types: ['done'] });
   await completeJobs(bench.db.control, SERVER_ID, [{ id, fence: claimed?.fence ?? 0, runMs: 1, result: undefined }]);
-  await expect(copy(rowsOf(jobs))).rejects.toMatchObject({ sqlState: '23505' });
-  expect(await insertJobs(bench.db.bulk, rowsOf(jobs))).toEqual(new Set([id]));
+  await expect(copy(rows)).rejects.toMatchObject({
+    sqlState: '23505',
+    message: expect.stringContaining('finished before'),
+  });
+  expect(await insert(rows)).toEqual(new Set([id]));
   expect((await bench.row(id)).state).toBe('succeeded');
   expect(await bench.claim(2 * MANY, { types: ['done'] })).toHaveLength(MANY - 1);
 });
 
 test('a copy that waits for the finish of the first one does not bring it back', async () => {
-  const jobs = makeJobs('finishing');
-  const { id } = jobs[0] as JobToInsert;
-  await insertJobs(bench.db.bulk, rowsOf([jobs[0] as JobToInsert]));
+  const rows = makeRows('finishing');
+  const { id } = (rows[0] as RowToInsert).job;
+  await insert([rows[0] as RowToInsert]);
   await bench.claim(1, { types: ['finishing'] });
   const commit = await bench.finishWithoutCommit(id);
-  const repeated = insertJobs(bench.db.bulk, rowsOf(jobs));
+  const repeated = insert(rows);
   await bench.untilSomeoneWaits();
   await commit();
   expect(await repeated).toEqual(new Set([id]));
   expect((await bench.row(id)).state).toBe('succeeded');
 });
 
-test('a batch with a payload that PostgreSQL refuses adds nothing, and the connection goes on', async () => {
-  const rows = rowsOf(makeJobs('bad'));
-  rows[20] = { ...(rows[20] as RowToInsert), payloadText: 'not json' };
+test('a batch with a payload that PostgreSQL refuses adds nothing, and the connection serves the next one', async () => {
+  const rows = makeRows('bad');
+  rows[20] = { job: { ...(rows[20] as RowToInsert).job, payload: 'not json' } };
   for (let round = 0; round < 8; round++) {
-    await expect(insertJobs(bench.db.bulk, rows)).rejects.toMatchObject({ kind: 'refused' });
+    await expect(insert(rows)).rejects.toMatchObject({ kind: 'refused' });
   }
   expect(await bench.claim(MANY, { types: ['bad'] })).toEqual([]);
-  expect(await insertJobs(bench.db.bulk, rowsOf(makeJobs('good')))).toEqual(new Set());
+  expect(await insert(makeRows('good'))).toEqual(new Set());
 });
 
 test('a batch whose connection ends in the middle of it is not half added', async () => {
-  const jobs = makeJobs('cut');
+  const rows = makeRows('cut');
   const holder = await bench.pool.connect();
   await holder.query('begin');
-  const last = jobs.at(-1) as JobToInsert;
-  await holder.query(`insert into drover.job (id, queue, type, payload) values ($1, 'default', 'cut', '1')`, [last.id]);
-  const added = insertJobs(bench.db.bulk, rowsOf(jobs));
+  const last = rows.at(-1) as RowToInsert;
+  await holder.query(`insert into drover.job (id, queue, type, payload) values ($1, 'default', 'cut', '1')`, [
+    last.job.id,
+  ]);
+  const added = insert(rows);
   const failed = expect(added).rejects.toMatchObject({ kind: 'unknown' });
   await bench.untilSomeoneWaits();
   await bench.pool.query(
@@ -231,11 +147,11 @@ test('a batch whose connection ends in the middle of it is not half added', asyn
   await failed;
   await holder.query('rollback');
   holder.release();
-  expect(await insertJobs(bench.db.bulk, rowsOf(jobs), { isRepeated: true })).toEqual(new Set());
+  expect(await insert(rows, { mayExist: true })).toEqual(new Set());
   expect(await bench.claim(2 * MANY, { types: ['cut'] })).toHaveLength(MANY);
 });
 
-test('many plain jobs are copied, one with options among them ends that', async () => {
+test('many plain jobs are copied; one with options among them, or an earlier try, prevents that', async () => {
   let copies = 0;
   const counting: Runner = {
     ...bench.db.bulk,
@@ -244,24 +160,29 @@ test('many plain jobs are copied, one with options among them ends that', async 
       return bench.db.bulk.copyIn(text, data);
     },
   };
-  await insertJobs(counting, rowsOf(makeJobs('counted')));
+  await insertJobs(counting, makeRows('counted'));
   expect(copies).toBe(1);
-  await insertJobs(counting, rowsOf([...makeJobs('counted'), { id: newId(), type: 'counted', priority: 1 }]));
-  await insertJobs(counting, rowsOf(makeJobs('counted')), { isRepeated: true });
+  await insertJobs(counting, [...makeRows('counted'), rowOf({ type: 'counted', priority: 1 })]);
+  await insertJobs(counting, makeRows('counted'), { mayExist: true });
   expect(copies).toBe(1);
 });
 
-test('few jobs, and ids from far apart, are not copied', () => {
-  const range = (...ms: number[]) => {
-    const id = (at: number) =>
-      `${at
-        .toString(16)
-        .padStart(12, '0')
-        .replace(/(.{8})/, '$1-')}-7000-8000-000000000000`;
-    return idRangeOf(ms.map((each) => ({ job: { id: id(each) } }))) as IdRange;
+test('few jobs, ids from far apart and ids without a time are not copied', () => {
+  const idAt = (ms: number) =>
+    `${ms
+      .toString(16)
+      .padStart(12, '0')
+      .replace(/(.{8})/, '$1-')}-7000-8000-000000000000`;
+  const isCopied = (ids: string[], more: JobFields = {}) => {
+    const rows = ids.map((id) => rowOf({ id, ...more }));
+    return canCopy(rows, idRangeOf(rows.map(({ job }) => job)));
   };
   const now = Date.now();
-  expect(isWorthCopying(1000, range(now, now + 20))).toBe(true);
-  expect(isWorthCopying(1000, range(now + 60_000, now))).toBe(false);
-  expect(isWorthCopying(2, range(now, now))).toBe(false);
+  const many = Array.from({ length: 1000 }, (_, index) => idAt(now + (index % 100)));
+  expect(isCopied(many)).toBe(true);
+  expect(isCopied(many, { queue: 'mail' })).toBe(true);
+  expect(isCopied(many, { priority: 0 })).toBe(false);
+  expect(isCopied([...many, idAt(now - 1000)])).toBe(false);
+  expect(isCopied([...many, crypto.randomUUID()])).toBe(false);
+  expect(isCopied(many.slice(0, 2))).toBe(false);
 });

@@ -59,5 +59,5 @@ test('jobs added by SQL keep to the payload limit of the server', async () => {
   const add = (length: number) =>
     database.pool.query(`select drover.enqueue('big', to_json(repeat('x', $1)))`, [length]);
   await add(900);
-  await expect(add(1100)).rejects.toThrow('payload: 1102 bytes, the limit is 1000');
+  await expect(add(1100)).rejects.toThrow('payload: expected at most 1000 bytes of JSON, got 1102');
 });

@@ -2,7 +2,7 @@ import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import { type DroverError, newId, ROLES, ROUTES, type Role, type Route } from '@drover/protocol';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createAdmission, createAuthenticator } from '../../src/api/auth.js';
+import { createAuthenticator, createAuthorizer } from '../../src/api/auth.js';
 import { type ApiBench, createApiBench, errorOf, TOKENS, tokenOf } from './api-bench.js';
 
 const routes: [string, Route][] = Object.entries(ROUTES);
@@ -185,7 +185,7 @@ describe('a worker that asks for a stream', () => {
   };
   const refusal = (headers: Record<string, string>, tokens = TOKENS) => {
     try {
-      createAdmission({ tokens, insecure: false }, ['worker'])(request(headers));
+      createAuthorizer({ tokens, insecure: false }, ['worker'])(request(headers));
       return undefined;
     } catch (error) {
       return (error as DroverError).code;

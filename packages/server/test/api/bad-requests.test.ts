@@ -108,7 +108,7 @@ const refused: [what: string, path: string, options: RequestOptions, code: Error
   ['text', JOBS, withType('text/plain'), 'unsupported_media_type', 'application/json'],
   ['no content type', JOBS, withType(''), 'unsupported_media_type', 'application/json'],
   ['a nonsensical content type', JOBS, withType(';;='), 'unsupported_media_type', 'application/json'],
-  ['a huge batch', BATCH, post({ jobs: Array(LIMITS.batchJobs + 1).fill({}) }), 'batch_too_large', '10000', '10001'],
+  ['a huge batch', BATCH, post({ jobs: Array(LIMITS.batchJobs + 1).fill({ type: 'a' }) }), 'batch_too_large', '10000'],
   ['a made-up cursor', `${JOBS}?cursor=abc`, {}, 'invalid_cursor', 'cursor', '"abc"'],
   ['a job that is not there', `${JOBS}/${ID}`, {}, 'job_not_found', ID],
   ['the result of a job that is not there', `${JOBS}/${ID}/result?wait=30s`, {}, 'job_not_found', ID],

@@ -1,6 +1,5 @@
 import { once } from 'node:events';
-import type { IncomingMessage } from 'node:http';
-import { type AnswerFrame, CALLS_PATH, ERA_HEADER, LIMITS, newId, parseAnswer } from '@drover/protocol';
+import { type AnswerFrame, CALLS_PATH, newId, parseAnswer } from '@drover/protocol';
 import { afterEach, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 import type { ServerConfig } from '../../src/config/server-config.js';
@@ -39,8 +38,8 @@ async function ask(socket: WebSocket, ...frames: string[]): Promise<Map<number, 
   return answers;
 }
 
-const JOB = 'POST /api/v1/jobs';
-const BATCH = 'POST /api/v1/jobs/batch';
+/** A call that adds a job. */
+const callOf = (number: number, payload = '1', id = newId()) => `${number}\n{"type":"a","ids":["${id}"]}\n${payload}`;
 
 describe('calls', () => {
   test('are the requests of the HTTP API, with the same answers', async () => {
@@ -48,82 +47,52 @@ describe('calls', () => {
     const [first, second, third] = [newId(), newId(), newId()];
     const answers = await ask(
       socket,
-      `1 ${JOB}\n{"id":"${first}","type":"a","payload":{"line":"one\\ntwo"}}`,
-      `2 ${BATCH}\n{"jobs":[{"id":"${second}","type":"a"},{"id":"${third}","type":"a"}]}`,
+      callOf(1, '{"line":"one\\ntwo"}', first),
+      `2\n{"type":"a","ids":["${second}"]}\n2\n{"type":"b","ids":["${third}"]}\n3`,
     );
-    expect(answers.get(1)).toMatchObject({ status: 201, body: `{"id":"${first}","created":true}` });
-    expect(JSON.parse(answers.get(2)?.body ?? '')).toEqual({
-      items: [
-        { id: second, created: true },
-        { id: third, created: true },
-      ],
-    });
-    const again = await ask(socket, `3 ${JOB}\n{"id":"${first}","type":"a"}`);
-    expect(again.get(3)).toMatchObject({ status: 201, body: `{"id":"${first}","created":false}` });
+    expect(answers.get(1)).toMatchObject({ status: 201, body: '{"existed":[]}' });
+    expect(answers.get(2)).toMatchObject({ status: 201, body: '{"existed":[]}' });
+    const again = await ask(socket, `3\n{"type":"a","ids":["${newId()}","${first}","${third}"]}\n1\n2\n3`);
+    expect(again.get(3)).toMatchObject({ status: 201, body: '{"existed":[1,2]}' });
     expect((await api.call(`/api/v1/jobs/${first}`)).body).toMatchObject({ payload: { line: 'one\ntwo' } });
+    await api.call(`/api/v1/jobs/${first}/cancel`, { method: 'POST' });
+    expect((await ask(socket, callOf(4, '1', first))).get(4)?.body).toBe('{"existed":[0]}');
+    expect((await api.call(`/api/v1/jobs/${first}`)).body).toMatchObject({ state: 'cancelled' });
   });
 
-  test('name the era, and are told of another', async () => {
-    api = await createApiBench();
-    const socket = new WebSocket(`ws://127.0.0.1:${api.port}${CALLS_PATH}`);
-    open.push(socket);
-    const [[response]] = (await Promise.all([once(socket, 'upgrade'), once(socket, 'open')])) as [
-      [IncomingMessage],
-      [],
-    ];
-    const era = Number(response.headers[ERA_HEADER]);
-    expect(era).toBe(Number((await api.database.pool.query('select last_value from drover.era')).rows[0].last_value));
-    const job = () => `{"id":"${newId()}","type":"a"}`;
-    const eraTold = async (frame: string) => [...(await ask(socket, frame)).values()].map((answer) => answer.era);
-    expect(await eraTold(`1 ${JOB} ${era}\n${job()}`)).toEqual([undefined]);
-    expect(await eraTold(`2 ${JOB} ${era}\n${job()}`)).toEqual([undefined]);
-    expect(await eraTold(`3 ${JOB} 0\n${job()}`)).toEqual([era]);
-    const batch = () => `{"jobs":[${job()},${job()}]}`;
-    expect(await eraTold(`31 ${JOB}/batch ${era}\n${batch()}`)).toEqual([undefined]);
-    expect(await eraTold(`32 ${JOB}/batch 0\n${batch()}`)).toEqual([era]);
-    expect(await eraTold(`4 ${JOB}\n${job()}`)).toEqual([undefined]);
-
-    // a job that is repeated ends it
-    await api.call('/api/v1/jobs?repeated=true', { method: 'POST', body: { id: newId(), type: 'a' } });
-    const [next] = await eraTold(`5 ${JOB} ${era}\n${job()}`);
-    expect(next).toBe(Number((await api.database.pool.query('select last_value from drover.era')).rows[0].last_value));
-    expect(next).not.toBe(era);
-    // another server has done so
-    await api.database.pool.query('select drover.end_era()');
-    const id = newId();
-    const [answer] = (await ask(socket, `6 ${JOB} ${next}\n{"id":"${id}","type":"a"}`)).values();
-    expect(answer).toMatchObject({ status: 201, era: 0, body: `{"id":"${id}","created":true}` });
-    await expect.poll(() => eraTold(`7 ${JOB} 0\n${job()}`), { timeout: 10_000 }).not.toEqual([undefined]);
-  });
-
-  test('that are refused get the error of the table, and the others go on', async () => {
+  test('that are refused get the error of the table, and the others are carried out', async () => {
     const socket = await connected({ payloadLimitBytes: 100 });
     const answers = await ask(
       socket,
-      `1 ${JOB}\n{"type":"no spaces"}`,
-      `2 ${JOB}\n{"type"`,
-      `3 ${JOB}\n{"type":"a","payload":"${'x'.repeat(100)}"}`,
-      `4 ${BATCH}\n{"jobs":[${Array(LIMITS.batchJobs + 1).fill('{"type":"a"}')}]}`,
-      `5 ${JOB}`,
-      `6 ${JOB}\n{"type":"a"}`,
+      `1\n{"type":"no spaces","ids":["${newId()}"]}\n1`,
+      '2\n{"type"',
+      callOf(3, `"${'x'.repeat(100)}"`),
+      callOf(4, '1,2'),
+      callOf(5, ''),
+      callOf(6),
     );
     const codes = [1, 2, 3, 4, 5].map((number) => {
       const { status, body } = answers.get(number) as AnswerFrame;
-      return [status, JSON.parse(body).error.code];
+      const { code, message } = JSON.parse(body).error;
+      return [status, code, message.split(':')[0]];
     });
     expect(codes).toEqual([
-      [400, 'invalid_request'],
-      [400, 'invalid_json'],
-      [413, 'payload_too_large'],
-      [413, 'batch_too_large'],
-      [400, 'invalid_request'],
+      [400, 'invalid_request', 'jobs[0].type'],
+      [400, 'invalid_json', 'the head line of jobs[0] is not valid JSON'],
+      [413, 'payload_too_large', 'jobs[0].payload'],
+      [400, 'invalid_request', 'jobs[0].payload'],
+      [400, 'invalid_request', 'jobs[0].payload'],
     ]);
     expect(answers.get(6)?.status).toBe(201);
   });
 
+  test('without jobs are answered', async () => {
+    expect((await ask(await connected(), '1')).get(1)).toMatchObject({ status: 201, body: '{"existed":[]}' });
+  });
+
   test('beyond what may wait are told when to come back', async () => {
     const socket = await connected({ maxPending: 1 });
-    const frames = Array.from({ length: 50 }, (_, index) => `${index} ${JOB}\n{"type":"a"}`);
+    const frames = Array.from({ length: 50 }, (_, index) => callOf(index));
     const answers = [...(await ask(socket, ...frames)).values()];
     const refused = answers.filter(({ status }) => status === 429);
     expect(refused.length).toBeGreaterThan(0);
@@ -139,8 +108,8 @@ describe('calls', () => {
   test('under way are answered before a stopping server closes', async () => {
     const socket = await connected();
     const closed = once(socket, 'close');
-    const answers = ask(socket, ...Array.from({ length: 20 }, (_, index) => `${index} ${JOB}\n{"type":"a"}`));
-    await ask(socket, `100 ${JOB}\n{"type":"a"}`);
+    const answers = ask(socket, ...Array.from({ length: 20 }, (_, index) => callOf(index)));
+    await ask(socket, callOf(100));
     await api.server.stop();
     const statuses = [...(await answers).values()].map(({ status }) => status);
     expect(statuses.every((status) => status === 201)).toBe(true);
@@ -150,9 +119,9 @@ describe('calls', () => {
 
 describe('a connection', () => {
   test.each([
-    ['bytes', Buffer.from(`1 ${JOB}\n{}`)],
+    ['bytes', Buffer.from(callOf(1))],
     ['no line', '{"type":"a"}'],
-    ['no number', `${JOB}\n{"type":"a"}`],
+    ['no number', '\n{"type":"a"}'],
     ['another route', '1 GET /api/v1/jobs\n'],
     ['nothing', ''],
   ])('that sends %s is closed with the reason, and the server lives', async (_, frame) => {
@@ -160,7 +129,7 @@ describe('a connection', () => {
     socket.send(frame);
     const [code, reason] = (await once(socket, 'close')) as [number, Buffer];
     expect(code).toBe(1008);
-    expect(String(reason)).toContain('POST /api/v1/jobs');
+    expect(String(reason)).toBe('expected the number of the call on the first line');
     expect((await api.call('/api/ping')).status).toBe(200);
   });
 
@@ -181,7 +150,7 @@ describe('a connection', () => {
 
   test('of a client may add jobs', async () => {
     const socket = await connected({ tokens: TOKENS }, { authorization: `Bearer ${tokenOf('client')}` });
-    expect((await ask(socket, `1 ${JOB}\n{"type":"a"}`)).get(1)?.status).toBe(201);
+    expect((await ask(socket, callOf(1))).get(1)?.status).toBe(201);
   });
 
   test('from a page of another origin is refused by a server without tokens', async () => {

@@ -28,7 +28,6 @@ beforeEach(async () => {
   const db: Database = { control: runner, bulk: runner, reads: runner, url: () => '', close: async () => {} };
   const engine: Engine = {
     enqueue: (request) => enqueue(request),
-    era: () => 0,
     cancel: async () => 'not_found',
     retry: async () => 'not_found',
     fail: async () => 'not_found',

@@ -77,6 +77,8 @@ describe('adding', () => {
     expect((await post(JOBS, { type: 'once', id: id.toUpperCase() })).body).toEqual({ id, created: false });
     await post(`${JOBS}/${id}/cancel`);
     expect((await post(JOBS, { type: 'once', id })).body).toEqual({ id, created: false });
+    const { body } = await post(`${JOBS}/batch`, { jobs: [{ type: 'once' }, { type: 'once', id }] });
+    expect(body).toMatchObject({ items: [{ created: true }, { id, created: false }] });
     expect((await get(id)).state).toBe('cancelled');
   });
 
@@ -90,17 +92,36 @@ describe('adding', () => {
     expect(items.slice(0, 2).map(({ id }) => id)).toEqual([jobs[0]?.id, known]);
   });
 
-  test('a batch can be answered by what existed alone', async () => {
-    const known = await add();
-    const fresh = newId();
-    const jobs = [{ type: 'a', id: fresh }, { type: 'a', id: known }, { type: 'a' }, { type: 'a', id: fresh }];
-    const answer = await post(`${JOBS}/batch`, { jobs, answer: 'existing' });
-    expect(answer.status).toBe(201);
-    expect(answer.body).toEqual({ items: [known, fresh].map((id) => ({ id, created: false })) });
-    expect((await post(`${JOBS}/batch`, { jobs: [{ type: 'a' }], answer: 'existing' })).body).toEqual({ items: [] });
-    expect((await post(`${JOBS}/batch`, { jobs: [], answer: 'none' })).body).toMatchObject({
-      error: { code: 'invalid_request', message: expect.stringContaining('answer') },
+  test('an id that comes twice in a batch is one job, which the first one made', async () => {
+    const id = newId();
+    const { body } = await post(`${JOBS}/batch`, {
+      jobs: [
+        { type: 'a', id },
+        { type: 'b', id: id.toUpperCase() },
+      ],
     });
+    expect(body).toEqual({
+      items: [
+        { id, created: true },
+        { id, created: false },
+      ],
+    });
+    expect((await get(id)).type).toBe('a');
+  });
+
+  test('a payload is stored as JavaScript reads it', async () => {
+    const texts: [sent: string, stored: string][] = [
+      ['[1, 2.0, 1e3,\t"\\u0061"]', '[1,2,1000,"a"]'],
+      ['{"a":1,"a":2}', '{"a":2}'],
+      ['{"__proto__":{"a":1}}', '{"__proto__":{"a":1}}'],
+      ['"\\u0000\\ud800"', '"\\u0000\\ud800"'],
+    ];
+    for (const [sent, stored] of texts) {
+      const { body } = await post(JOBS, `{"type":"text","payload":${sent}}`);
+      const text = 'select payload::text from drover.job where id = $1';
+      const { rows } = await api.database.pool.query(text, [(body as { id: string }).id]);
+      expect(rows).toEqual([{ payload: stored }]);
+    }
   });
 
   test('an empty batch is fine', async () => {

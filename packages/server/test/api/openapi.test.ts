@@ -38,7 +38,7 @@ test('the server answers with it', async () => {
 test.each(Object.entries(ROUTES as Record<string, Route>))('%s is in it with all that it takes', (name, route) => {
   const operation = document.paths[route.path.replaceAll(/:(\w+)/g, '{$1}')]?.[route.method.toLowerCase()];
   expect(operation?.operationId).toBe(name);
-  expect(operation?.requestBody !== undefined).toBe(route.body !== undefined);
+  expect(operation?.requestBody !== undefined).toBe((route.body ?? route.bodyType) !== undefined);
   expect(operation?.responses[String(route.status ?? 200)]).toBeDefined();
   expect(operation?.security).toEqual(route.roles === 'anyone' ? [] : undefined);
   const expected = [...route.path.matchAll(/:(\w+)/g)].map(([, name]) => name);
@@ -60,6 +60,9 @@ test('a route says which of its errors are about what it names, and whether it n
   expect(errorsOf('enqueueJob')).not.toContain('invalid_cursor');
   expect(operation('enqueueJob').requestBody).toMatchObject({ required: true });
   expect(operation('pauseWorker').requestBody).toMatchObject({ required: false });
+  for (const name of ['enqueueJobs', 'enqueueBulk']) expect(errorsOf(name)).toContain('batch_too_large');
+  const content = { 'application/x-ndjson': { schema: { type: 'string' } } };
+  expect(operation('enqueueBulk').requestBody).toEqual({ required: true, content });
 });
 
 test('every reference leads somewhere', () => {

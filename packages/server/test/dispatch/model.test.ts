@@ -5,10 +5,10 @@
 import { ALL_STATES, isLegalMove, type JobState, MOVES, newId } from '@drover/protocol';
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { insertJobs } from '../../src/admission/insert-jobs.js';
 import { cancelJobs, cancelReturnedJobs } from '../../src/lifecycle/cancel.js';
 import { claimJobs } from '../../src/lifecycle/claim.js';
 import { completeJobs } from '../../src/lifecycle/complete.js';
-import { insertJobs } from '../../src/lifecycle/enqueue.js';
 import { expireJobs } from '../../src/lifecycle/expire.js';
 import { failJobs } from '../../src/lifecycle/fail.js';
 import { LOST_LIMIT, loseExpiredSessions } from '../../src/lifecycle/lose.js';
@@ -17,7 +17,7 @@ import { releaseJobs } from '../../src/lifecycle/release.js';
 import { retryJob } from '../../src/lifecycle/retry.js';
 import { snoozeJobs } from '../../src/lifecycle/snooze.js';
 import { stopJobs } from '../../src/lifecycle/stop.js';
-import { createLifecycleBench, type LifecycleBench, SERVER_ID } from '../support/lifecycle.js';
+import { createLifecycleBench, type LifecycleBench, rowOf, SERVER_ID } from '../support/lifecycle.js';
 
 const SESSIONS = [newId(), newId()] as const;
 const MANY = 1000;
@@ -88,7 +88,7 @@ const enqueue = (added: Added) =>
     const id = newId();
     const expiresAt = { never: undefined, later: '2999-01-01T00:00:00Z', now: '2000-01-01T00:00:00Z' }[added.expires];
     const given = { id, type: TYPE, maxAttempts: added.maxAttempts, ...(added.delayed ? { delay: 3_600_000 } : {}) };
-    await insertJobs(db.bulk, [{ job: { ...given, ...(expiresAt ? { expiresAt } : {}) }, payloadText: 'null' }]);
+    await insertJobs(db.bulk, [rowOf({ ...given, expiresAt })]);
     model.jobs.push({
       id,
       state: added.delayed ? 'scheduled' : 'ready',
@@ -107,7 +107,7 @@ const repeatEnqueue = (number: number) =>
   command(`repeat enqueue(${number})`, async ({ jobs }, { db }) => {
     const job = pick(jobs, number);
     if (!job) return;
-    const duplicates = await insertJobs(db.bulk, [{ job: { id: job.id, type: TYPE }, payloadText: '"other"' }]);
+    const duplicates = await insertJobs(db.bulk, [rowOf({ id: job.id, type: TYPE, payload: 'other' })]);
     expect([...duplicates]).toEqual([job.id]);
   });
 

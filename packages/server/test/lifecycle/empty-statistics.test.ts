@@ -5,6 +5,7 @@
  */
 import { newId, newScheduleSchema } from '@drover/protocol';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { insertJobs } from '../../src/admission/insert-jobs.js';
 import { connectDatabase, type Database, type Runner } from '../../src/db/database.js';
 import { createProgressWriter } from '../../src/dispatch/progress.js';
 import { releaseUnknownGrants } from '../../src/dispatch/reconcile.js';
@@ -12,7 +13,6 @@ import { openSession, renewSessions } from '../../src/dispatch/session-store.js'
 import { cancelJobs, cancelReturnedJobs } from '../../src/lifecycle/cancel.js';
 import { claimJobs } from '../../src/lifecycle/claim.js';
 import { completeJobs, completeJobsWithChildren } from '../../src/lifecycle/complete.js';
-import { insertJobs } from '../../src/lifecycle/enqueue.js';
 import { expireJobs } from '../../src/lifecycle/expire.js';
 import { failJobs } from '../../src/lifecycle/fail.js';
 import { loseExpiredSessions, loseGrants, loseOrphans } from '../../src/lifecycle/lose.js';
@@ -25,7 +25,7 @@ import { fireDue, fireOverdue } from '../../src/schedules/fire-due.js';
 import { putSchedule } from '../../src/schedules/put-schedule.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { writeUnguarded } from '../support/guard-moves.js';
-import { SERVER_ID } from '../support/lifecycle.js';
+import { type JobFields, rowOf, SERVER_ID } from '../support/lifecycle.js';
 import { sessionOf } from '../support/session.js';
 import { type Work, watch } from '../support/statement-work.js';
 
@@ -122,7 +122,7 @@ const hello = { name: 'w', host: HOST, pid: 1, sdk: 'test', types: ['work'], slo
 
 const cases: [string, (watched: Runner) => Promise<unknown>][] = [
   ['insert', (runner) => insertJobs(runner, newJobs({ priority: 1 }))],
-  ['insert of jobs that may exist', (runner) => insertJobs(runner, newJobs({}), { isRepeated: true })],
+  ['insert of jobs that may exist', (runner) => insertJobs(runner, newJobs({}), { mayExist: true })],
   [
     'claim',
     async (runner) => {
@@ -301,8 +301,8 @@ const cases: [string, (watched: Runner) => Promise<unknown>][] = [
   ],
 ];
 
-function newJobs(options: object) {
-  return Array.from({ length: size }, () => ({ job: { id: newId(), type: 'work', ...options }, payloadText: '{}' }));
+function newJobs(options: JobFields) {
+  return Array.from({ length: size }, () => rowOf({ payload: {}, ...options }));
 }
 
 /** All of them to one session: a way through what it holds, for each of them, would show. */

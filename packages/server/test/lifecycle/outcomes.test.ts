@@ -4,12 +4,11 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { cancelJobs } from '../../src/lifecycle/cancel.js';
 import type { ClaimedJob } from '../../src/lifecycle/claim.js';
 import { completeJobs, completeJobsWithChildren } from '../../src/lifecycle/complete.js';
-import { toRow } from '../../src/lifecycle/enqueue.js';
 import { failJobs } from '../../src/lifecycle/fail.js';
 import { releaseJobs } from '../../src/lifecycle/release.js';
 import { snoozeJobs } from '../../src/lifecycle/snooze.js';
 import { stopJobs } from '../../src/lifecycle/stop.js';
-import { createLifecycleBench, type LifecycleBench, SERVER_ID } from '../support/lifecycle.js';
+import { createLifecycleBench, type LifecycleBench, rowOf, SERVER_ID } from '../support/lifecycle.js';
 
 let bench: LifecycleBench;
 beforeAll(async () => {
@@ -40,7 +39,7 @@ const verbs: Record<string, { apply(grants: Grant[]): Promise<string[]>; to: str
           ...grant,
           runMs: 1,
           result: undefined,
-          children: `[${toRow({ id: newId(), type: 'child', parentId: grant.id }, '1')}]`,
+          children: JSON.stringify([rowOf({ type: 'child', payload: 1, parentId: grant.id }).job]),
         })),
       ),
     to: 'succeeded',
@@ -155,7 +154,7 @@ test('a completed job keeps its result and its times', async () => {
 test('H5 children exist only when their parent’s completion counted', async () => {
   const parent = await bench.running();
   const child = newId();
-  const children = `[${toRow({ id: child, type: 'child', parentId: parent.id }, '{"n":1}')}]`;
+  const children = JSON.stringify([rowOf({ id: child, type: 'child', payload: { n: 1 }, parentId: parent.id }).job]);
   const completion = { ...parent, runMs: 1, result: undefined, children };
   await completeJobsWithChildren(bench.db.control, SERVER_ID, [{ ...completion, fence: 7 }]);
   await expect(bench.row(child)).rejects.toThrow('0 times');

@@ -1,24 +1,28 @@
 /** What the tests of the verbs share: a database with guarded moves, and short ways to make and see jobs. */
-import { newId } from '@drover/protocol';
+import { type NewJob, newId } from '@drover/protocol';
 import type pg from 'pg';
 import { expect } from 'vitest';
+import { insertJobs, type RowToInsert } from '../../src/admission/insert-jobs.js';
+import { toJobToInsert } from '../../src/admission/job-to-insert.js';
 import { connectDatabase, type Database } from '../../src/db/database.js';
 import { type ClaimedJob, claimJobs } from '../../src/lifecycle/claim.js';
 import { completeJobs } from '../../src/lifecycle/complete.js';
-import { insertJobs, type JobToInsert } from '../../src/lifecycle/enqueue.js';
 import { createTestDatabase } from './database.js';
 
 export const SERVER_ID = newId();
+
+/** A job as the API gives it, with the defaults of the tests. */
+export type JobFields = Partial<NewJob> & { parentId?: string };
 
 export type LifecycleBench = {
   db: Database;
   pool: pg.Pool;
   /** Adds jobs of type `work` (or as given) and gives their ids. */
-  add(...jobs: Partial<JobToInsert>[]): Promise<string[]>;
+  add(...jobs: JobFields[]): Promise<string[]>;
   /** Claims up to `count` jobs for a new session. */
   claim(count?: number, options?: { types?: string[]; queues?: string[]; sessionId?: string }): Promise<ClaimedJob[]>;
   /** Adds one job and claims it. */
-  running(job?: Partial<JobToInsert>): Promise<ClaimedJob>;
+  running(job?: JobFields): Promise<ClaimedJob>;
   /** Runs the jobs of this type that are ready to their end; gives their ids. */
   runAll(type: string): Promise<string[]>;
   /** Finishes a job in a transaction that is left open; gives its commit. */
@@ -30,6 +34,11 @@ export type LifecycleBench = {
   close(): Promise<void>;
 };
 
+/** A job of type `work` (or as given) as it is inserted; with a session it is granted to that worker. */
+export function rowOf({ parentId, ...fields }: JobFields, sessionId?: string): RowToInsert {
+  return { job: toJobToInsert({ type: 'work', ...fields }, parentId), sessionId };
+}
+
 export async function createLifecycleBench(): Promise<LifecycleBench> {
   const database = await createTestDatabase();
   const db = connectDatabase({ url: database.url, poolSize: 4 });
@@ -38,11 +47,9 @@ export async function createLifecycleBench(): Promise<LifecycleBench> {
     db,
     pool: database.pool,
     async add(...given) {
-      const jobs = given.map((job) => ({ id: newId(), type: 'work', payload: { some: 'payload' }, ...job }));
-      const ids = jobs.map((job) => job.id);
-      const rows = jobs.map((job) => ({ job, payloadText: JSON.stringify(job.payload ?? null) }));
+      const rows = given.map((fields) => rowOf({ payload: { some: 'payload' }, ...fields }));
       await insertJobs(db.bulk, rows);
-      return ids;
+      return rows.map(({ job }) => job.id);
     },
     async claim(count = 1, { types = ['work'], queues, sessionId = newId() } = {}) {
       return claimJobs(db.control, [
