@@ -16,6 +16,7 @@
  * BEGIN and COMMIT go through one connection and the session keeps no state, as a pooler in transaction mode requires. BEGIN
  * names the isolation, because the settings of a session do not arrive there.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { DatabaseError, isSerializationFailure } from './database-error.js';
 import { createRunner, type Runner, type Send } from './runner.js';
 
@@ -39,6 +40,11 @@ export type Link = {
 };
 
 const MAX_ATTEMPTS = 5;
+/**
+ * Before the second attempt; it doubles with each one. Without it the transaction that PostgreSQL rolled back can take its
+ * locks again before the other one has woken up, and both are in the same deadlock again.
+ */
+const RETRY_PAUSE_MS = 25;
 
 export async function runTransaction<Result>(link: Link, work: Work<Result>, deadlineMs: number): Promise<Result> {
   const progress: Progress = { isCommitting: false, isOver: false };
@@ -76,6 +82,7 @@ async function attemptRepeatedly<Result>(link: Link, work: Work<Result>, progres
     } catch (error) {
       if (progress.isOver || attempt === MAX_ATTEMPTS || !isSerializationFailure(error)) throw error;
       progress.isCommitting = false;
+      await sleep(RETRY_PAUSE_MS * 2 ** (attempt - 1));
     }
   }
 }

@@ -300,7 +300,7 @@ test('after the last attempt the serialization failure is told', async () => {
   expect(runs).toBe(MAX_ATTEMPTS);
 });
 
-test('of two transactions in a deadlock one is run again, and both are committed', async () => {
+test('of two transactions in a deadlock one is run again, and both are committed', { timeout: 20_000 }, async () => {
   let runs = 0;
   const both = [
     { runner: db.control, keys: [1, 2] },
@@ -323,6 +323,7 @@ test('of two transactions in a deadlock one is run again, and both are committed
       }),
     ),
   );
-  expect(runs).toBe(3);
+  // three, or more where the machine is so busy that they meet again
+  expect(runs).toBeGreaterThan(both.length);
   expect(await values()).toEqual([2, 2]);
 });
