@@ -1,43 +1,29 @@
 /**
- * Rows for a table by COPY, with the data in the same packets as the command: PostgreSQL reads it when it comes to the
- * COPY, and passes over it when it does not, so there is no need to wait for its invitation.
- *
- * The text may hold further statements after the COPY. All of them are one transaction, as always with PostgreSQL's simple
- * protocol, and a failure leaves none of it behind.
+ * Rows for a table by COPY. The text may hold further statements after the COPY. All of them are one transaction, as always
+ * with PostgreSQL's simple protocol, and a failure leaves nothing of it behind.
  */
 import pg from 'pg';
 
-/** What `pg` gives a query to speak with, as far as it is used here; its types leave these out. */
-type Wire = {
-  stream: { cork(): void; uncork(): void };
+/** The methods of `pg`'s connection for COPY; its types do not list them. */
+type CopyConnection = {
   sendCopyFromChunk(chunk: Buffer): void;
   endCopyFrom(): void;
 };
 
-/** A query of pg's own kind, which is how pg lets others speak its protocol. */
+/** The extension point of `pg` for COPY, as pg-copy-streams uses it. That package does not accept statements after the COPY. */
 class CopyIn extends pg.Query {
   readonly #data: Buffer;
 
   constructor(text: string, data: Buffer, done: (error: Error | undefined) => void) {
     super(text, done);
     this.#data = data;
-    // its types call it a property, so it cannot be overridden as the method that it is
-    const submit = this.submit;
-    this.submit = (connection) => {
-      const wire = connection as unknown as Wire;
-      wire.stream.cork();
-      try {
-        submit.call(this, connection);
-        wire.sendCopyFromChunk(this.#data);
-        wire.endCopyFrom();
-      } finally {
-        wire.stream.uncork();
-      }
-    };
   }
 
-  /** The invitation: the data is under way already. */
-  handleCopyInResponse(): void {}
+  /** PostgreSQL waits for the data. */
+  handleCopyInResponse(connection: CopyConnection): void {
+    connection.sendCopyFromChunk(this.#data);
+    connection.endCopyFrom();
+  }
 }
 
 export function copyIn(
@@ -46,7 +32,7 @@ export function copyIn(
   data: Buffer,
   done: (error: Error | undefined) => void,
 ): void {
-  // pg says null where there is no error
+  // pg calls back with null where there is no error
   client.query(new CopyIn(text, data, (error) => done(error ?? undefined)));
 }
 

@@ -2,15 +2,17 @@
  * Runs statements and transactions on the connections of one pool. A statement takes a connection and gives it back before its
  * caller learns the result; a transaction keeps one connection to its end.
  */
-import { type Connection, type Connections, createConnections } from './connections.js';
+import pg from 'pg';
+import { DatabaseClient } from './database-client.js';
 import { DatabaseError, toDatabaseError } from './database-error.js';
-import { destroySocket } from './destroy-socket.js';
 import { createRunner, type Send } from './runner.js';
 import { runTransaction, type Transaction, type TransactionRunner } from './transaction.js';
 
 type PoolRunnerOptions = {
   url: string;
+  /** How many connections there are at most. */
   max: number;
+  /** The first statements on each connection. */
   settings: string;
   deadlineMs: number;
   /** Resolves when it is known which host to use; nothing if that is known already. */
@@ -22,69 +24,61 @@ type PoolRunnerOptions = {
 
 export type PoolRunner = TransactionRunner & { moveTo(url: string): void; end(): Promise<void> };
 
+/** How long to wait for a free connection, and for a new one. */
+const CONNECT_TIMEOUT_MS = 5000;
+const IDLE_LIMIT_MS = 60_000;
+
 export function createPoolRunner(options: PoolRunnerOptions): PoolRunner {
-  let connections = connectTo(options.url);
+  let pool = connectTo(options.url);
+  let ended: Promise<void> | undefined;
 
-  function connectTo(url: string): Connections {
-    const { max, settings, deadlineMs, onError } = options;
-    return createConnections({ url, max, settings, deadlineMs, onError, onOpen: noticeUnreplicated });
-  }
-
-  /** Makes no promise where a connection is free, which is the usual case. */
-  function execute<Answer>(send: Send<Answer>): Promise<Answer> {
-    const choosing = options.ready();
-    if (choosing === undefined) return executeOn(connections, send);
-    return choosing.then(() => executeOn(connections, send), notSent);
-  }
-
-  function executeOn<Answer>(from: Connections, send: Send<Answer>): Promise<Answer> {
-    const taken = from.take();
-    if (!(taken instanceof Promise)) return sendAndGiveBack(from, taken, send);
-    return taken.then((connection) => {
-      if (connection.broken === undefined) return sendAndGiveBack(from, connection, send);
-      // the packet with the answer to its last statement also said that the database shuts down
-      from.giveBack(connection);
-      return executeOn(from, send);
-    }, notSent);
-  }
-
-  function sendAndGiveBack<Answer>(from: Connections, connection: Connection, send: Send<Answer>): Promise<Answer> {
-    return sendOn(connection, send, (failure) => {
-      from.giveBack(connection);
-      if (failure !== undefined) options.onFailure(failure);
+  function connectTo(url: string): pg.Pool {
+    const created = new pg.Pool({
+      ...{ connectionString: url, max: options.max, application_name: 'drover', keepAlive: true },
+      ...{ connectionTimeoutMillis: CONNECT_TIMEOUT_MS, idleTimeoutMillis: IDLE_LIMIT_MS, Client: DatabaseClient },
     });
+    created.on('error', options.onError);
+    // Not awaited: the next statement waits for it, and has a deadline.
+    created.on('connect', (client) => void client.query(options.settings).catch(options.onError));
+    return created;
   }
 
-  async function take(from: Connections): Promise<Connection> {
-    for (;;) {
-      const connection = await from.take();
-      if (connection.broken === undefined) return connection;
-      from.giveBack(connection);
+  async function take(): Promise<Taken> {
+    try {
+      const choosing = options.ready();
+      if (choosing !== undefined) await choosing;
+      return await connectionOf(pool);
+    } catch (error) {
+      const failure = toDatabaseError(error as Error, 'not sent');
+      options.onFailure(failure);
+      throw failure;
     }
   }
 
-  function notSent(error: Error): never {
-    const failure = toDatabaseError(error, 'not sent');
-    options.onFailure(failure);
-    throw failure;
+  async function execute<Answer>(send: Send<Answer>): Promise<Answer> {
+    const client = await take();
+    try {
+      return await sendOn(client, send, options.deadlineMs);
+    } catch (error) {
+      if (error instanceof DatabaseError) options.onFailure(error);
+      throw error;
+    } finally {
+      // Not before the packet with the answer is read to its end: it can also say that the database shuts down.
+      client.release(client.broken);
+    }
   }
 
   const transaction: Transaction = async (work, { deadlineMs = options.deadlineMs } = {}) => {
-    await options.ready()?.catch(notSent);
-    const from = connections;
-    const connection = await take(from).catch(notSent);
+    const client = await take();
     const link = {
-      send: <Answer>(send: Send<Answer>) => sendOn(connection, send),
-      destroy(failure: DatabaseError) {
-        connection.broken ??= failure;
-        destroySocket(connection.client);
-      },
+      send: <Answer>(send: Send<Answer>) => sendOn(client, send, options.deadlineMs),
+      destroy: (failure: DatabaseError) => client.destroy(failure),
       onFailure: options.onFailure,
     };
     try {
       return await runTransaction(link, work, deadlineMs);
     } finally {
-      from.giveBack(connection);
+      client.release(client.broken);
     }
   };
 
@@ -92,47 +86,53 @@ export function createPoolRunner(options: PoolRunnerOptions): PoolRunner {
     ...createRunner(execute),
     transaction,
     moveTo(url) {
-      const left = connections;
-      connections = connectTo(url);
+      const left = pool;
+      pool = connectTo(url);
       left.end().catch(options.onError);
     },
-    end: () => connections.end(),
+    end() {
+      ended ??= pool.end();
+      return ended;
+    },
   };
 }
 
-/** Sends on one connection; `settled` is called before the promise settles. */
-function sendOn<Answer>(
-  connection: Connection,
-  send: Send<Answer>,
-  settled?: (failure: DatabaseError | undefined) => void,
-): Promise<Answer> {
+type Taken = DatabaseClient & pg.PoolClient;
+
+/** Faster with a callback: the promise of pg-pool is three. */
+function connectionOf(pool: pg.Pool): Promise<Taken> {
   return new Promise((resolve, reject) => {
-    const done = (error: Error | undefined, answer?: Answer) => {
-      const failure = connection.failure ?? (error ? toDatabaseError(error, 'sent') : undefined);
-      // a statement that was refused leaves the connection as it was
-      if (failure !== undefined && failure.kind !== 'refused') connection.broken ??= failure;
-      settled?.(failure);
-      if (failure === undefined) resolve(answer as Answer);
-      else reject(failure);
-    };
-    if (connection.broken !== undefined) return done(toDatabaseError(connection.broken, 'not sent'));
-    try {
-      send(connection.client, done);
-    } catch (error) {
-      done(error as Error);
-    }
+    pool.connect((error, client) => {
+      if (client instanceof DatabaseClient) resolve(client);
+      else reject(error ?? new TypeError('the pool must open a DatabaseClient'));
+    });
   });
 }
 
-/**
- * Where in PostgreSQL the warning comes from that a commit is answered without having reached its standby. Its
- * text depends on the language of the server, this does not.
- */
-const NOT_REPLICATED = 'SyncRepWaitForLSN';
-
-/** A commit that is answered without having reached its standby has not done what its answer says. */
-function noticeUnreplicated(connection: Connection): void {
-  connection.client.on('notice', ({ message, routine }) => {
-    if (routine === NOT_REPLICATED) connection.failure = new DatabaseError('unknown', message ?? NOT_REPLICATED);
+function sendOn<Answer>(client: DatabaseClient, send: Send<Answer>, deadlineMs: number): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    let isDone = false;
+    client.failure = client.broken && toDatabaseError(client.broken, 'not sent');
+    const timer = setTimeout(() => {
+      client.failure = new DatabaseError('unknown', `no answer within ${deadlineMs} ms`);
+      client.destroy(client.failure);
+      done(client.failure);
+    }, deadlineMs);
+    const done = (error: Error | undefined, answer?: Answer) => {
+      if (isDone) return;
+      isDone = true;
+      clearTimeout(timer);
+      const failure = client.failure ?? (error ? toDatabaseError(error, 'sent') : undefined);
+      // a statement that was refused leaves the connection as it was
+      if (failure !== undefined && failure.kind !== 'refused') client.broken ??= failure;
+      if (failure === undefined) resolve(answer as Answer);
+      else reject(failure);
+    };
+    if (client.failure !== undefined) return done(client.failure);
+    try {
+      send(client, done);
+    } catch (error) {
+      done(error as Error);
+    }
   });
 }

@@ -3,10 +3,9 @@
  * server polls as well. They are coalesced to one in HINT_PAUSE_MS and sent only while other servers are
  * known, because notifying commits queue up behind each other (7.8k → 2.4k commits/s, measured).
  */
-import pg from 'pg';
 import type { Logger } from 'pino';
 import type { Runner } from '../db/database.js';
-import { destroySocket } from '../db/destroy-socket.js';
+import { DatabaseClient } from '../db/database-client.js';
 import { sql } from '../db/statement.js';
 import { within } from '../within.js';
 
@@ -39,7 +38,7 @@ export function createWakeups(deps: WakeupsDeps): Wakeups {
   const { logger } = deps;
   const pending = new Set<Hint>();
   let timer: NodeJS.Timeout | undefined;
-  let listener: pg.Client | undefined;
+  let listener: DatabaseClient | undefined;
   let reconnect: NodeJS.Timeout | undefined;
   let stopped = false;
 
@@ -52,7 +51,7 @@ export function createWakeups(deps: WakeupsDeps): Wakeups {
 
   /** A connection of its own that does nothing else: a busy listener would hold up every notifying commit. */
   function listen(): void {
-    const client = new pg.Client({
+    const client = new DatabaseClient({
       connectionString: deps.url(),
       application_name: 'drover hints',
       keepAlive: true,
@@ -92,7 +91,7 @@ export function createWakeups(deps: WakeupsDeps): Wakeups {
       });
       await within(LEAVE_MS, left);
       // a database that stands still never answers, and an open socket would keep the process
-      destroySocket(listener);
+      listener.destroy(new Error('this server stops'));
     },
     tellOthers(hint) {
       if (stopped || !deps.othersAlive()) return;
