@@ -95,7 +95,7 @@ describe('docs/reference/errors.md', () => {
       'packages/server/src/dispatch/outcomes.ts',
       'packages/server/src/lifecycle/expire.ts',
       'packages/server/src/lifecycle/lose.ts',
-      'packages/server/src/lifecycle/settle.ts',
+      'packages/server/src/lifecycle/fail-by-hand.ts',
       'packages/server/src/lifecycle/check-new-jobs.ts',
     ].map(readPage);
     const codes = named(section(page, '## Errors of a job'));

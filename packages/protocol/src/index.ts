@@ -60,6 +60,8 @@ export {
   type JobState,
   type JobVerb,
   MOVES,
+  type StateAfter,
+  type StateBefore,
   statesBefore,
   UNFINISHED_STATES,
 } from './job-lifecycle.js';

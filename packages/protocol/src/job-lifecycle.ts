@@ -1,10 +1,10 @@
 /**
- * THE state machine of a job. Types, SQL literals, API filters, the diagram in the docs and the trigger
- * that guards test databases are all derived from the two tables below; a state or a move exists only
- * if it is listed here.
+ * The state machine of a job. Types, the states in the SQL of each verb, API filters and the trigger that guards test
+ * databases are derived from the two tables below, and the docs are tested against them. A state or a move exists only if it
+ * is listed here.
  *
- * What always holds: a job is in exactly one state; a finished job has left the hot table for the
- * history; only a verb of `MOVES` takes a job from one state to another.
+ * What always holds: a job is in exactly one state; a finished job has left the hot table for the history; only a verb of
+ * `MOVES` takes a job from one state to another.
  */
 
 /** Every state, in the order of a job's life, with what it means to a person. */
@@ -44,7 +44,12 @@ export const MOVES = {
   },
   complete: { from: ['running', 'unknown'], to: ['succeeded'], why: 'the handler returned' },
   retryLater: { from: ['running', 'unknown'], to: ['scheduled'], why: 'the attempt failed and attempts are left' },
-  fail: { from: ['running', 'unknown'], to: ['failed'], why: 'the attempt failed and none are left' },
+  fail: {
+    from: ['running', 'unknown'],
+    to: ['failed', 'cancelled'],
+    why: 'the attempt failed and none are left, or the job was to be cancelled',
+  },
+  failByHand: { from: ['unknown'], to: ['failed'], why: 'a person found out that it did not do its work' },
   snooze: {
     from: ['running', 'unknown'],
     to: ['scheduled'],
@@ -52,7 +57,7 @@ export const MOVES = {
   },
   cancel: { from: ['blocked', 'scheduled', 'ready', 'unknown'], to: ['cancelled'], why: 'somebody cancelled it' },
   stop: { from: ['running', 'unknown'], to: ['cancelled'], why: 'the worker stopped it after a cancel' },
-  expire: { from: ['blocked', 'scheduled', 'ready', 'running'], to: ['failed'], why: 'it is past its expiry' },
+  expire: { from: ['blocked', 'scheduled', 'ready'], to: ['failed'], why: 'it is past its expiry' },
   lose: { from: ['running'], to: ['ready', 'failed', 'unknown'], why: 'its worker was lost' },
   retry: {
     from: ['scheduled', 'failed', 'cancelled', 'unknown'],
@@ -62,6 +67,9 @@ export const MOVES = {
 } as const satisfies Record<string, Move>;
 
 export type JobVerb = keyof typeof MOVES;
+/** The states in which a verb may find a job, and those to which it may take it. */
+export type StateBefore<Verb extends JobVerb> = (typeof MOVES)[Verb]['from'][number];
+export type StateAfter<Verb extends JobVerb> = (typeof MOVES)[Verb]['to'][number];
 
 export function isFinished(state: JobState): boolean {
   return JOB_STATES[state].finished;

@@ -3,18 +3,28 @@
  * a batch; a scrape reads them and asks nobody else, least of all the database. No label has more values than this file
  * or a table of the protocol names: no ids, no names of jobs, queues or schedules.
  */
-import { type JobState, SKIP_REASONS, type SkipReason } from '@drover/protocol';
+import { FINISHED_STATES, isFinished, type JobVerb, SKIP_REASONS, type SkipReason } from '@drover/protocol';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import { DATABASE_ERROR_KINDS } from './db/database-error.js';
+import { countBy } from './group-by.js';
+import type { Change } from './lifecycle/change.js';
 import { VERSION } from './version.js';
 
 /** How an attempt ended. */
 export const ATTEMPT_ENDINGS = ['succeeded', 'failed', 'snoozed', 'cancelled', 'released', 'lost'] as const;
-export type AttemptEnding = (typeof ATTEMPT_ENDINGS)[number];
-export type FinishedState = Extract<JobState, 'succeeded' | 'failed' | 'cancelled'>;
+type AttemptEnding = (typeof ATTEMPT_ENDINGS)[number];
+/** The verbs that end an attempt. */
+const ENDING_OF_ATTEMPT: Partial<Record<JobVerb, AttemptEnding>> = {
+  complete: 'succeeded',
+  retryLater: 'failed',
+  fail: 'failed',
+  snooze: 'snoozed',
+  stop: 'cancelled',
+  release: 'released',
+  lose: 'lost',
+};
 export type RepairKind = (typeof REPAIR_KINDS)[number];
 
-const FINISHED: readonly FinishedState[] = ['succeeded', 'failed', 'cancelled'];
 const REPAIR_KINDS = ['orphaned_job', 'unknown_to_worker', 'missing_lane'] as const;
 /** Why a schedule pauses itself. */
 const PAUSE_REASONS = ['failures', 'unreadable'] as const;
@@ -56,17 +66,18 @@ export function createMetrics() {
   const pendingJobs = gauge('drover_pending_jobs', 'Jobs that wait in memory to be written; see maxPending.');
   const sinceBeat = gauge('drover_beat_age_seconds', 'Time since a beat of this server reached the database.');
 
+  const attempts = counterBy(
+    ...(['outcome', ATTEMPT_ENDINGS, 'drover_attempts_total'] as const),
+    'Attempts whose end this server has written.',
+  );
+  const finished = counterBy(
+    ...(['state', FINISHED_STATES, 'drover_jobs_finished_total'] as const),
+    'Jobs that this server has finished, however that came.',
+  );
+
   return {
     enqueued: counter('drover_jobs_enqueued_total', 'Jobs added through the API of this server.'),
     granted: counter('drover_jobs_granted_total', 'Jobs given to workers of this server.'),
-    attempts: counterBy(
-      ...(['outcome', ATTEMPT_ENDINGS, 'drover_attempts_total'] as const),
-      'Attempts whose end this server has written.',
-    ),
-    finished: counterBy(
-      ...(['state', FINISHED, 'drover_jobs_finished_total'] as const),
-      'Jobs that this server has finished, however that came.',
-    ),
     workersLost: counter('drover_workers_lost_total', 'Workers whose lease this server found to be over.'),
     repairs: counterBy(
       ...(['kind', REPAIR_KINDS, 'drover_repairs_total'] as const),
@@ -92,6 +103,15 @@ export function createMetrics() {
       buckets: LATENESS_BUCKETS,
       registers,
     }),
+
+    countChanges(changes: readonly Change[]): void {
+      for (const [state, count] of countBy(changes, ({ to }) => (isFinished(to) ? to : undefined))) {
+        finished.inc({ state }, count);
+      }
+      for (const [outcome, count] of countBy(changes, ({ verb }) => ENDING_OF_ATTEMPT[verb])) {
+        attempts.inc({ outcome }, count);
+      }
+    },
 
     async text(measured: Measured): Promise<string> {
       workers.set(measured.workers);

@@ -14,7 +14,7 @@ import { createHandlers } from './api/handlers.js';
 import { createHttpServer } from './api/http-server.js';
 import type { ServerConfig } from './config/server-config.js';
 import { connectDatabase } from './db/database.js';
-import { tellToStop } from './dispatch/cancellations.js';
+import { actOnChanges } from './dispatch/act-on-changes.js';
 import { createDispatcher } from './dispatch/dispatcher.js';
 import { setPaused } from './dispatch/leases.js';
 import { createOutcomes } from './dispatch/outcomes.js';
@@ -30,9 +30,10 @@ import { createDuties } from './housekeeping/duties.js';
 import { leaveCluster, type ServerIdentity, sayPresence } from './housekeeping/presence.js';
 import { createClusterIdReader, publishPayloadLimit } from './housekeeping/settings.js';
 import { cancelJobs, jobState } from './lifecycle/cancel.js';
+import { failJobByHand } from './lifecycle/fail-by-hand.js';
+import { createPublisher } from './lifecycle/publish.js';
 import { retryJob } from './lifecycle/retry.js';
-import { failUnknownJob } from './lifecycle/settle.js';
-import { createMetrics, type FinishedState } from './metrics.js';
+import { createMetrics } from './metrics.js';
 import { createReport } from './schedules/report.js';
 import { createTicker } from './schedules/ticker.js';
 import { routeUpgrades } from './upgrades.js';
@@ -73,13 +74,14 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
     onMove: (url) => logger.warn({ host: new URL(url).host }, 'using another database host'),
   });
 
+  const { publish, listen } = createPublisher(logger);
   const waiters = createWaiters({ db: db.reads, logger });
   const pauses = createPauses(db.control);
   const dispatcher = createDispatcher({
-    ...{ db: db.control, serverId: id, logger, metrics, pollMs: config.pollMs },
+    ...{ db: db.control, serverId: id, logger, metrics, pollMs: config.pollMs, publish },
     isPaused: pauses.isPaused,
   });
-  const duties = createDuties({ ...config, db, identity, dispatcher, pauses, logger, metrics, onFinished });
+  const duties = createDuties({ ...config, db, identity, dispatcher, pauses, logger, metrics, publish });
   const wakeups = createWakeups({
     url: db.url,
     db: db.bulk,
@@ -93,26 +95,11 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
     othersAlive: duties.othersAlive,
   });
   const tellReady = () => wakeups.tellOthers('ready');
-  const due = createDue({
-    db: db.control,
-    logger,
-    onPromoted() {
-      dispatcher.wake();
-      tellReady();
-    },
-  });
-  const outcomes = createOutcomes({
-    db: db.control,
-    serverId: id,
-    logger,
-    metrics,
-    onFinished,
-    onQueued(inMs) {
-      if (inMs > 0) due.expect(inMs);
-      else dispatcher.wake();
-    },
-    signal: stopping.signal,
-  });
+  const due = createDue({ db: db.control, logger, publish });
+  listen(waiters.hear);
+  listen(metrics.countChanges);
+  listen(actOnChanges({ dispatcher, wakeups, due }));
+  const outcomes = createOutcomes({ db: db.control, serverId: id, logger, publish, signal: stopping.signal });
   const admission = createAdmission({
     db: db.bulk,
     dispatcher,
@@ -133,6 +120,7 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
     dispatcher,
     outcomes,
     progress,
+    publish,
     clusterId: createClusterIdReader(db.control),
     servers: duties.servers,
     authorize: createAuthorizer(config, ['worker']),
@@ -142,29 +130,21 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
     enqueue: admission.enqueue,
     waitForFinish: waiters.wait,
     async cancel(jobId) {
-      const { cancelled, requested } = await cancelJobs(db.bulk, id, [jobId]);
-      if (cancelled.length > 0) {
-        onFinished('cancelled', cancelled);
-        return 'cancelled';
-      }
-      const [request] = requested;
-      if (request) {
-        tellToStop(dispatcher.sessions.get(request.sessionId), [{ ...request, reason: 'cancelled' }]);
-        wakeups.tellOthers('cancel');
-        return 'requested';
-      }
-      return wrongStateOf(jobId);
+      const changes = await cancelJobs(db.bulk, id, [jobId]);
+      publish(changes);
+      const [change] = changes;
+      if (!change) return wrongStateOf(jobId);
+      return change.stop ? 'requested' : 'cancelled';
     },
     async retry(jobId) {
-      if (!(await retryJob(db.bulk, jobId))) return wrongStateOf(jobId);
-      dispatcher.wake();
-      tellReady();
-      return 'done';
+      const changes = await retryJob(db.bulk, jobId);
+      publish(changes);
+      return changes.length > 0 ? 'done' : wrongStateOf(jobId);
     },
     async fail(jobId, reason) {
-      if (!(await failUnknownJob(db.bulk, id, jobId, reason))) return wrongStateOf(jobId);
-      onFinished('failed', [jobId]);
-      return 'done';
+      const changes = await failJobByHand(db.bulk, id, jobId, reason);
+      publish(changes);
+      return changes.length > 0 ? 'done' : wrongStateOf(jobId);
     },
     async pause(scope, name, by, note) {
       const paused = await pauses.pause(scope, name, by, note);
@@ -210,11 +190,6 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
       }),
   };
 
-  function onFinished(state: FinishedState, ids: readonly string[]): void {
-    metrics.finished.inc({ state }, ids.length);
-    waiters.finished(ids);
-  }
-
   function sinceBeatMs(): number | undefined {
     return duties.lastBeatAt === undefined ? undefined : performance.now() - duties.lastBeatAt;
   }
@@ -232,14 +207,7 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
       dispatcher.wake();
       tellReady();
     },
-    async cancel(jobIds) {
-      const { cancelled, requested } = await cancelJobs(db.bulk, id, jobIds);
-      onFinished('cancelled', cancelled);
-      for (const request of requested) {
-        tellToStop(dispatcher.sessions.get(request.sessionId), [{ ...request, reason: 'cancelled' }]);
-      }
-      if (requested.length > 0) wakeups.tellOthers('cancel');
-    },
+    cancel: async (jobIds) => publish(await cancelJobs(db.bulk, id, jobIds)),
   });
 
   const handlers = createHandlers({

@@ -59,7 +59,7 @@ async function startWorker(unit: string, previousSessions: string[] = [], holds:
   instances.push(instance);
   const sessionId = newId();
   const identity = { sessionId, name: unit, pid, previousSessions, types: ['noop', 'hold'] };
-  await openSession(db.control, SERVER_ID, helloOf({ ...identity, holds }), LEASE_MS);
+  await openSession(db.control, SERVER_ID, helloOf({ ...identity, holds }), LEASE_MS, () => {});
   const note = (...words: (string | number)[]) =>
     writeFileSync(join(folder, 'witness', `${key}.log`), `${words.join(' ')} ${now++ * 1000}\n`, { flag: 'a' });
   return {

@@ -97,7 +97,7 @@ function notFound(id: string): DroverError {
 const ALLOWED = {
   cancel: [...new Set([...statesBefore('cancel'), ...statesBefore('stop')])],
   retry: statesBefore('retry'),
-  fail: ['unknown'],
+  fail: statesBefore('failByHand'),
 } as const satisfies Record<string, readonly (JobState | 'new')[]>;
 
 function wrongState(verb: keyof typeof ALLOWED, id: string, state: JobState): DroverError {

@@ -15,6 +15,7 @@ import type { Runner } from '../db/database.js';
 import { failpoint } from '../failpoint.js';
 import { groupBy } from '../group-by.js';
 import { type ClaimedJob, claimJobs } from '../lifecycle/claim.js';
+import type { Publish } from '../lifecycle/publish.js';
 import { releaseJobs } from '../lifecycle/release.js';
 import type { Metrics } from '../metrics.js';
 import { type PlannedGroup, planSlots } from './assign.js';
@@ -62,6 +63,7 @@ type DispatcherDeps = {
   logger: Logger;
   metrics: Pick<Metrics, 'granted'>;
   pollMs: number;
+  publish: Publish;
   /** Whether jobs of this lane wait because somebody paused it, as far as this server knows. */
   isPaused(queue: string, type: string): boolean;
 };
@@ -214,12 +216,8 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
 
   /** The connection ended between the claim and the delivery. If this fails too, the next `hello` or the reconciler mends it. */
   function giveBack(jobs: GrantedJob[]): void {
-    releaseJobs(
-      db,
-      jobs.map(({ id, fence }) => ({ id, fence })),
-    ).then(
-      () => dispatcher.wake(),
-      (error: Error) => logger.warn({ err: error, jobs: jobs.length }, 'undelivered jobs could not be handed back yet'),
+    releaseJobs(db, jobs).then(deps.publish, (error: Error) =>
+      logger.warn({ err: error, jobs: jobs.length }, 'undelivered jobs could not be handed back yet'),
     );
   }
 
@@ -235,7 +233,9 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
     let released = 0;
     try {
       const open = concerned.filter((session) => !session.closed);
-      if (open.length > 0) released = await releaseUnknownGrants(db, serverId, open);
+      const changes = open.length > 0 ? await releaseUnknownGrants(db, serverId, open) : [];
+      released = changes.length;
+      deps.publish(changes);
     } catch (error) {
       for (const session of concerned) doubtful.add(session);
       throw error;

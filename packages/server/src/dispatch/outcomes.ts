@@ -1,26 +1,26 @@
 /**
- * What workers report, gathered over all of them and written by one statement per verb and batch; the
- * acknowledgement follows the commit. An outcome of a grant that is not the worker's changes nothing and is
- * acknowledged all the same, so a repeated or late report does no harm.
+ * What workers report, gathered over all of them and written by one statement per verb and batch; the acknowledgement follows
+ * the commit. An outcome of a grant that is not the worker's changes nothing and is acknowledged all the same, so a repeated or
+ * late report does no harm.
  *
- * If the database is away, the batch is sent again until it is back: the guards make that safe, and the
- * workers keep their copies until they are told.
+ * While the database is away, the batch is sent again until it is back: the guards make that safe, and the workers keep their
+ * copies until they are acknowledged.
  */
-import type { Grant, Outcome } from '@drover/protocol';
+import type { Outcome } from '@drover/protocol';
 import type { Logger } from 'pino';
 import type { Runner } from '../db/database.js';
 import { isPassing } from '../db/database-error.js';
 import { failpoint } from '../failpoint.js';
 import { createGatherer } from '../gather.js';
-import { groupBy } from '../group-by.js';
+import type { Change } from '../lifecycle/change.js';
 import { completeJobs, completeJobsWithChildren } from '../lifecycle/complete.js';
 import { failJobs } from '../lifecycle/fail.js';
 import { loseGrants } from '../lifecycle/lose.js';
+import type { Publish } from '../lifecycle/publish.js';
 import { releaseJobs } from '../lifecycle/release.js';
 import { snoozeJobs } from '../lifecycle/snooze.js';
 import { stopJobs } from '../lifecycle/stop.js';
-import type { AttemptEnding, FinishedState, Metrics } from '../metrics.js';
-import { childRows } from './children.js';
+import { childrenOf } from './children.js';
 
 export type Outcomes = {
   /** Resolves, after the commit, with the ids that were not this grant's any more. */
@@ -32,13 +32,36 @@ type OutcomesDeps = {
   db: Runner;
   serverId: string;
   logger: Logger;
-  metrics: Pick<Metrics, 'attempts'>;
-  /** These jobs have ended. */
-  onFinished(state: FinishedState, ids: readonly string[]): void;
-  /** Jobs will be ready in this many milliseconds. */
-  onQueued(inMs: number): void;
+  publish: Publish;
   signal: AbortSignal;
 };
+
+type OfKind<Name extends Outcome['kind']> = Extract<Outcome, { kind: Name }>;
+/** The outcomes that each verb writes: those of one kind, and successes apart that bring children. */
+type Kinds = { [Name in Outcome['kind']]: OfKind<Name> } & { parent: OfKind<'succeeded'> };
+type Kind = keyof Kinds;
+
+const VERBS: { [Name in Kind]: (db: Runner, serverId: string, items: Kinds[Name][]) => Promise<Change[]> } = {
+  succeeded: completeJobs,
+  parent(db, serverId, items) {
+    const parents = items.map((item) => ({ ...item, children: childrenOf(item) }));
+    return completeJobsWithChildren(db, serverId, parents);
+  },
+  failed: failJobs,
+  snoozed: (db, _serverId, items) => snoozeJobs(db, items),
+  cancelled: stopJobs,
+  lost: loseGrants,
+  released: (db, _serverId, items) => releaseJobs(db, items),
+};
+const KINDS = Object.keys(VERBS) as Kind[];
+
+function kindOf(item: Outcome): Kind {
+  return item.kind === 'succeeded' && item.children && item.children.length > 0 ? 'parent' : item.kind;
+}
+
+function isOfKind<Name extends Kind>(kind: Name): (item: Outcome) => item is Kinds[Name] {
+  return (item): item is Kinds[Name] => kindOf(item) === kind;
+}
 
 const MAX_OUTCOMES_A_BATCH = 2000;
 const RETRY_MIN_MS = 100;
@@ -48,93 +71,32 @@ const REFUSED_CODE = 'outcome_refused';
 
 export function createOutcomes(deps: OutcomesDeps): Outcomes {
   const { db, serverId, logger, signal } = deps;
-  const ended = (outcome: AttemptEnding, count: number) => deps.metrics.attempts.inc({ outcome }, count);
 
-  /** Writes one batch and gives the ids that changed, or null for all of them. */
-  async function write(items: Outcome[]): Promise<Set<string> | null> {
+  /** Writes one batch and gives the ids that did not change, because they were not these grants' any more. */
+  async function write(items: Outcome[]): Promise<Set<string>> {
     failpoint('outcomes.before');
-    // by the thousand these, and nothing else
-    if (items.every(isPlainSuccess)) {
-      const ids = await completeJobs(db, serverId, items);
-      ended('succeeded', ids?.length ?? items.length);
-      deps.onFinished('succeeded', ids ?? items.map((item) => item.id));
-      return ids && new Set(ids);
-    }
-    const byKind = groupBy(items, kindOf);
-    const succeeded = byKind.get('succeeded') ?? [];
     const changed = new Set<string>();
-    const note = (ending: AttemptEnding, ids: readonly string[]) => {
-      ended(ending, ids.length);
-      for (const id of ids) changed.add(id);
-    };
-    if (succeeded.length > 0) {
-      const ids = (await completeJobs(db, serverId, succeeded as Succeeded[])) ?? succeeded.map((item) => item.id);
-      note('succeeded', ids);
-      deps.onFinished('succeeded', ids);
+    for (const kind of KINDS) {
+      for (const { id } of await writeKind(kind, items)) changed.add(id);
     }
-    const parents = byKind.get('parent') as Succeeded[] | undefined;
-    if (parents) {
-      const ids = await completeJobsWithChildren(
-        db,
-        serverId,
-        parents.map((item) => ({ ...item, children: childRows(item) })),
-      );
-      note('succeeded', ids);
-      deps.onFinished('succeeded', ids);
-      deps.onQueued(0);
-    }
-    const failed = byKind.get('failed') as Extract<Outcome, { kind: 'failed' }>[] | undefined;
-    if (failed) {
-      const answer = await failJobs(
-        db,
-        serverId,
-        failed.map((item) => ({ ...item, retryInMs: item.retryInMs })),
-      );
-      note('failed', answer.changed);
-      deps.onFinished('failed', answer.failed);
-      deps.onFinished('cancelled', answer.cancelled);
-      deps.onQueued(Math.max(1, Math.min(...failed.map((item) => item.retryInMs ?? Number.POSITIVE_INFINITY))));
-    }
-    const snoozed = byKind.get('snoozed') as Extract<Outcome, { kind: 'snoozed' }>[] | undefined;
-    if (snoozed) {
-      note('snoozed', await snoozeJobs(db, snoozed));
-      deps.onQueued(Math.max(1, Math.min(...snoozed.map((item) => item.inMs))));
-    }
-    const stopped = byKind.get('cancelled') as Extract<Outcome, { kind: 'cancelled' }>[] | undefined;
-    if (stopped) {
-      const ids = await stopJobs(db, serverId, stopped);
-      note('cancelled', ids);
-      deps.onFinished('cancelled', ids);
-    }
-    const lost = byKind.get('lost') as Grant[] | undefined;
-    if (lost) {
-      const answer = await loseGrants(db, serverId, lost);
-      note('lost', answer.changed);
-      deps.onFinished('failed', answer.failed);
-      deps.onQueued(0);
-    }
-    const released = byKind.get('released') as Grant[] | undefined;
-    if (released) {
-      note(
-        'released',
-        await releaseJobs(
-          db,
-          released.map(({ id, fence }) => ({ id, fence })),
-        ),
-      );
-      deps.onQueued(0);
-    }
-    return changed;
+    return new Set(items.flatMap(({ id }) => (changed.has(id) ? [] : id)));
+  }
+
+  async function writeKind<Name extends Kind>(kind: Name, items: Outcome[]): Promise<Change[]> {
+    const own = items.filter(isOfKind(kind));
+    if (own.length === 0) return [];
+    const changes = await VERBS[kind](db, serverId, own);
+    deps.publish(changes);
+    return changes;
   }
 
   async function writeUntilDone(items: Outcome[]): Promise<Set<string>> {
     let waitMs = RETRY_MIN_MS;
     for (;;) {
       try {
-        const changed = await write(items);
+        const stale = await write(items);
         failpoint('outcomes.committed');
-        if (changed === null) return new Set();
-        return new Set(items.filter((item) => !changed.has(item.id)).map((item) => item.id));
+        return stale;
       } catch (error) {
         if (!isPassing(error)) return isolate(items, error as Error);
         if (signal.aborted) throw error;
@@ -173,14 +135,4 @@ export function createOutcomes(deps: OutcomesDeps): Outcomes {
   });
 
   return { report: (items) => gatherer.add(items), idle: () => gatherer.idle() };
-}
-
-type Succeeded = Extract<Outcome, { kind: 'succeeded' }> & { result: string | undefined };
-
-function isPlainSuccess(item: Outcome): item is Succeeded {
-  return kindOf(item) === 'succeeded';
-}
-
-function kindOf(item: Outcome): Outcome['kind'] | 'parent' {
-  return item.kind === 'succeeded' && item.children && item.children.length > 0 ? 'parent' : item.kind;
 }

@@ -10,6 +10,7 @@ import type { Grant } from '@drover/protocol';
 import { byKey } from '../db/by-key.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
+import type { Change } from '../lifecycle/change.js';
 import { jobsOf } from '../lifecycle/jobs-of-session.js';
 import { releaseJobs } from '../lifecycle/release.js';
 import { holds, type Session } from './session.js';
@@ -22,12 +23,12 @@ ${jobsOf('s.id', 'running')}`;
 
 type Held = Grant & { sessionId: string };
 
-/** Releases grants that the sessions' workers do not know, and gives their number. */
+/** Releases grants that the sessions' workers do not know. */
 export async function releaseUnknownGrants(
   db: Runner,
   serverId: string,
   sessions: readonly Session[],
-): Promise<number> {
+): Promise<Change[]> {
   const byId = new Map(sessions.map((session) => [session.id, session]));
   const own = sessions.map(({ id, connection }) => ({ id, connection }));
   const held = await db.run<Held>(heldBySessions, [JSON.stringify(own), serverId]);
@@ -35,11 +36,5 @@ export async function releaseUnknownGrants(
     const session = byId.get(grant.sessionId);
     return session && !session.closed && !holds(session, grant) && !session.arriving.has(grant.id);
   });
-  if (unknown.length === 0) return 0;
-  return (
-    await releaseJobs(
-      db,
-      unknown.map(({ id, fence }) => ({ id, fence })),
-    )
-  ).length;
+  return unknown.length === 0 ? [] : releaseJobs(db, unknown);
 }

@@ -5,6 +5,7 @@ import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import { heldBy, jobsOf } from '../lifecycle/jobs-of-session.js';
 import { loseGrants } from '../lifecycle/lose.js';
+import type { Publish } from '../lifecycle/publish.js';
 import { releaseJobs } from '../lifecycle/release.js';
 
 const open = sql('session_open')`
@@ -122,6 +123,7 @@ export async function openSession(
   serverId: string,
   hello: Hello,
   leaseMs: number,
+  publish: Publish,
 ): Promise<OpenedSession | undefined> {
   const { sessionId, connection, name, host, pid, sdk, types, queues, slots, holds, previousSessions } = hello;
   const identity = [sessionId, serverId, connection, name, host, pid, sdk, types, queues ?? null, slots];
@@ -131,8 +133,8 @@ export async function openSession(
     await db.run(inherit, [sessionId, previousSessions, host, JSON.stringify(holds)]);
     const unnamed = await db.run<Grant>(neverStarted, [previousSessions, sessionId, host]);
     // a journal that could not be read whole proves nothing by what it does not name
-    if (hello.isJournalIncomplete === true) await loseGrants(db, serverId, unnamed);
-    else await releaseJobs(db, unnamed);
+    const isUncertain = hello.isJournalIncomplete === true;
+    publish(await (isUncertain ? loseGrants(db, serverId, unnamed) : releaseJobs(db, unnamed)));
   }
   // in a statement of its own: what was granted or lost until the take-over must be seen
   const rows = await db.run<Grant | { id: null }>(held, [sessionId, holds.map((grant) => grant.id), connection]);

@@ -1,15 +1,17 @@
 /**
- * Callers that wait for a job to finish. What this server finishes is told at once; for the rest, one
- * statement every POLL_MS looks at all ids that are waited for. A job that has left the hot table is done.
+ * Callers that wait for a job to finish. They hear at once of what this server finishes; for the rest, one statement every
+ * POLL_MS looks up all ids that are waited for. A job that has left the hot table is done.
  */
+import { isFinished } from '@drover/protocol';
 import type { Logger } from 'pino';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
+import type { Publish } from '../lifecycle/publish.js';
 
 export type Waiters = {
   /** Resolves when the job has finished, the time is over or the signal aborts. */
   wait(id: string, ms: number, signal: AbortSignal): Promise<void>;
-  finished(ids: readonly string[]): void;
+  hear: Publish;
   stop(): void;
 };
 
@@ -25,7 +27,7 @@ export function createWaiters(deps: { db: Runner; logger: Logger }): Waiters {
     const ids = [...waiting.keys()];
     const rows = await deps.db.run<{ id: string }>(stillThere, [ids]);
     const there = new Set(rows.map((row) => row.id));
-    finished(ids.filter((id) => !there.has(id)));
+    for (const id of ids) if (!there.has(id)) finished(id);
   }
 
   function schedule(): void {
@@ -40,12 +42,9 @@ export function createWaiters(deps: { db: Runner; logger: Logger }): Waiters {
     }, POLL_MS);
   }
 
-  function finished(ids: readonly string[]): void {
-    if (waiting.size === 0) return;
-    for (const id of ids) {
-      const callers = waiting.get(id);
-      if (callers) for (const resolve of [...callers]) resolve();
-    }
+  function finished(id: string): void {
+    const callers = waiting.get(id);
+    if (callers) for (const resolve of [...callers]) resolve();
   }
 
   return {
@@ -67,7 +66,10 @@ export function createWaiters(deps: { db: Runner; logger: Logger }): Waiters {
         schedule();
       });
     },
-    finished,
+    hear(changes) {
+      if (waiting.size === 0) return;
+      for (const { id, to } of changes) if (isFinished(to)) finished(id);
+    },
     stop() {
       stopped = true;
       clearTimeout(timer);

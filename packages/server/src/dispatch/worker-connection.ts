@@ -11,6 +11,7 @@ import type { Logger } from 'pino';
 import type { Runner } from '../db/database.js';
 import { DatabaseError, isPassing } from '../db/database-error.js';
 import { failpoint } from '../failpoint.js';
+import type { Publish } from '../lifecycle/publish.js';
 import { releaseJobs } from '../lifecycle/release.js';
 import { isSwitchedOff } from '../test-switches.js';
 import type { Dispatcher } from './dispatcher.js';
@@ -29,6 +30,7 @@ export type WorkerConnectionDeps = {
   dispatcher: Dispatcher;
   outcomes: Outcomes;
   progress: ProgressWriter;
+  publish: Publish;
   beatMs: number;
   leaseMs: number;
   payloadLimitBytes: number;
@@ -88,7 +90,7 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
     const clusterId = await deps.clusterId();
     if (hello.clusterId !== undefined && hello.clusterId !== clusterId) throw wrongCluster(hello.clusterId, clusterId);
     replaceOlder(hello);
-    const opened = await openSession(db, serverId, hello, deps.leaseMs);
+    const opened = await openSession(db, serverId, hello, deps.leaseMs, deps.publish);
     failpoint('session.opened');
     if (gone) return;
     if (!opened) throw overtaken();
@@ -98,7 +100,7 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
     const own = held.filter((grant) => known.has(grantKey(grant)));
     // granted by a server that could not deliver it any more
     const undelivered = held.filter((grant) => !known.has(grantKey(grant)));
-    if (undelivered.length > 0) await releaseJobs(db, undelivered);
+    if (undelivered.length > 0) deps.publish(await releaseJobs(db, undelivered));
     if (gone) return;
     // another one may have said hello while this one was looked at
     replaceOlder(hello);
@@ -263,7 +265,7 @@ export function createWorkerConnection(deps: WorkerConnectionDeps, wire: Wire): 
     current.closed = true;
     dispatcher.remove(current);
     const rest = await endSession(db, serverId, current);
-    if (rest.length > 0) await releaseJobs(db, rest);
+    if (rest.length > 0) deps.publish(await releaseJobs(db, rest));
     logger.info({ worker: current.name, session: current.id, handedBack: rest.length }, 'worker resigned');
     wire.close('bye');
   }

@@ -1,12 +1,12 @@
 /**
- * Makes scheduled jobs ready when their time comes: an alarm for the earliest of them, and a look every
- * MAX_PAUSE_MS for what other servers or transactions have added. Any number of servers may do it at once:
- * the rows are taken with `skip locked`.
+ * Makes scheduled jobs ready when their time comes: an alarm for the earliest of them, and a lookup every MAX_PAUSE_MS for what
+ * other servers or transactions have added. Any number of servers may do it at once: the rows are taken with `skip locked`.
  */
 import type { Logger } from 'pino';
 import { createAlarm } from '../alarm.js';
 import type { Runner } from '../db/database.js';
 import { promoteJobs, untilNextDueMs } from '../lifecycle/promote.js';
+import type { Publish } from '../lifecycle/publish.js';
 
 export type Due = {
   start(): void;
@@ -17,19 +17,19 @@ export type Due = {
 
 const BATCH = 1000;
 const MAX_PAUSE_MS = 1000;
-/** Until the next look when something is due that others are just making ready. */
+/** Until the next lookup when something is due that other servers are just making ready. */
 const OTHERS_PAUSE_MS = 10;
 
-export function createDue({ db, logger, onPromoted }: { db: Runner; logger: Logger; onPromoted(): void }): Due {
+export function createDue({ db, logger, publish }: { db: Runner; logger: Logger; publish: Publish }): Due {
   async function promoteDue(signal: AbortSignal): Promise<number> {
     const next = await untilNextDueMs(db);
     if (next === null || next > 0) return Math.min(MAX_PAUSE_MS, next === null ? MAX_PAUSE_MS : Math.max(1, next));
     while (!signal.aborted) {
       const promoted = await promoteJobs(db, BATCH);
-      if (promoted > 0) onPromoted();
-      // somebody else has the rest
-      if (promoted === 0) return OTHERS_PAUSE_MS;
-      if (promoted < BATCH) break;
+      publish(promoted);
+      // other servers have the rest
+      if (promoted.length === 0) return OTHERS_PAUSE_MS;
+      if (promoted.length < BATCH) break;
     }
     return 0;
   }

@@ -10,11 +10,13 @@ import { createLeases } from '../dispatch/leases.js';
 import type { Pauses } from '../dispatch/pauses.js';
 import { askSurplusToMove } from '../dispatch/rebalance.js';
 import { failpoint } from '../failpoint.js';
+import { countBy } from '../group-by.js';
 import { cancelReturnedJobs } from '../lifecycle/cancel.js';
 import { expireJobs, isAnythingToEnd } from '../lifecycle/expire.js';
 import { loseExpiredSessions } from '../lifecycle/lose.js';
 import { ensurePartitions, pruneHistory, pruneOccurrences } from '../lifecycle/prune.js';
-import type { FinishedState, Metrics } from '../metrics.js';
+import type { Publish } from '../lifecycle/publish.js';
+import type { Metrics } from '../metrics.js';
 import { movePulse } from './beacon.js';
 import { createPeriodic, type Periodic } from './periodic.js';
 import { type ServerIdentity, sayPresence } from './presence.js';
@@ -46,7 +48,7 @@ type DutiesDeps = {
   beatMs: number;
   leaseMs: number;
   retentionMs: number;
-  onFinished(state: FinishedState, ids: readonly string[]): void;
+  publish: Publish;
 };
 
 const BATCH = 1000;
@@ -65,9 +67,9 @@ const DRIFT = 0.01;
 const GRACE_MS = 1000;
 
 export function createDuties(deps: DutiesDeps): Duties {
-  const { identity, dispatcher, pauses, logger, metrics, beatMs, leaseMs } = deps;
+  const { identity, dispatcher, pauses, logger, metrics, beatMs, leaseMs, publish } = deps;
   const { control, reads } = deps.db;
-  const repairs = { db: control, logger, metrics };
+  const repairs = { db: control, logger, metrics, publish };
   let others: { id: string; address: string }[] = [];
   let lastBeatAt: number | undefined;
   const maxPulseAgeMs = Math.max(GAP_BEATS * beatMs, 3 * PULSE_EVERY_MS);
@@ -90,22 +92,18 @@ export function createDuties(deps: DutiesDeps): Duties {
   async function recover(): Promise<void> {
     failpoint('lose.before');
     const limits = { graceMs: leaseMs * DRIFT + GRACE_MS, leaseMs, maxPulseAgeMs };
-    const lost = await loseExpiredSessions(control, identity.id, BATCH, limits);
-    if (lost.sessions > 0) logger.warn(lost, 'workers were lost');
-    if (lost.returned > 0) dispatcher.wake();
-    metrics.workersLost.inc(lost.sessions);
-    metrics.attempts.inc({ outcome: 'lost' }, lost.returned + lost.held + lost.failed.length);
-    deps.onFinished('failed', lost.failed);
-    const unknown = await dispatcher.compareAll();
-    if (unknown > 0) dispatcher.wake();
-    await countRepairs(repairs, 'unknown_to_worker', unknown);
+    const { sessions, changes } = await loseExpiredSessions(control, identity.id, BATCH, limits);
+    publish(changes);
+    metrics.workersLost.inc(sessions);
+    if (sessions > 0)
+      logger.warn({ sessions, ...Object.fromEntries(countBy(changes, ({ to }) => to)) }, 'workers were lost');
+    await countRepairs(repairs, 'unknown_to_worker', await dispatcher.compareAll());
   }
 
   async function expire(): Promise<void> {
     if (!(await isAnythingToEnd(control))) return;
-    const { failed } = await expireJobs(control, identity.id, BATCH);
-    deps.onFinished('failed', failed);
-    deps.onFinished('cancelled', await cancelReturnedJobs(control, identity.id, BATCH));
+    publish(await expireJobs(control, identity.id, BATCH));
+    publish(await cancelReturnedJobs(control, identity.id, BATCH));
   }
 
   async function cancels(): Promise<void> {
@@ -118,7 +116,7 @@ export function createDuties(deps: DutiesDeps): Duties {
   }
 
   async function mend(): Promise<void> {
-    deps.onFinished('failed', await reconcile(repairs, identity.id, 2 * beatMs));
+    await reconcile(repairs, identity.id, 2 * beatMs);
   }
 
   async function prune(): Promise<void> {

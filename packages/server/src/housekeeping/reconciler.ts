@@ -1,12 +1,12 @@
 /**
- * Finds rows that cannot be and repairs them: on every server, in bounded batches, guarded like everything
- * else. Nothing here should ever find anything; each repair is counted and logged, because it means a fault
- * elsewhere (or somebody's hand in the tables).
+ * Finds impossible rows and repairs them: on every server, in bounded batches, guarded like everything else. Nothing here should
+ * ever find anything. Each repair is counted and logged, because it means a fault elsewhere (or a change of the tables by hand).
  */
 import type { Logger } from 'pino';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import { loseOrphans } from '../lifecycle/lose.js';
+import type { Publish } from '../lifecycle/publish.js';
 import type { Metrics, RepairKind } from '../metrics.js';
 
 const BATCH = 1000;
@@ -37,7 +37,7 @@ insert into drover.repair as r (kind, count)
 values ($1, $2)
 on conflict (kind) do update set count = r.count + excluded.count, last_at = now()`;
 
-type RepairDeps = { db: Runner; logger: Logger; metrics: Pick<Metrics, 'attempts' | 'repairs'> };
+type RepairDeps = { db: Runner; logger: Logger; metrics: Pick<Metrics, 'repairs'> };
 
 export async function countRepairs(deps: RepairDeps, kind: RepairKind, repaired: number): Promise<void> {
   const { db, logger, metrics } = deps;
@@ -47,16 +47,14 @@ export async function countRepairs(deps: RepairDeps, kind: RepairKind, repaired:
   await db.run(count, [kind, repaired]);
 }
 
-/**
- * One round. `settledMs` is how long ago a session must have ended for what it left to be an orphan. Gives the jobs
- * that have failed by it, because they were lost too often.
- */
-export async function reconcile(deps: RepairDeps, serverId: string, settledMs: number): Promise<string[]> {
-  const { db, metrics } = deps;
-  const { released, returned, held, failed } = await loseOrphans(db, serverId, settledMs, BATCH);
-  const lost = returned + held + failed.length;
-  metrics.attempts.inc({ outcome: 'lost' }, lost);
-  await countRepairs(deps, 'orphaned_job', lost + released);
-  await countRepairs(deps, 'missing_lane', (await db.run(missingLanes)).length);
-  return failed;
+/** One round. `settledMs` is how long ago a session must have ended for what it left to be an orphan. */
+export async function reconcile(
+  deps: RepairDeps & { publish: Publish },
+  serverId: string,
+  settledMs: number,
+): Promise<void> {
+  const orphans = await loseOrphans(deps.db, serverId, settledMs, BATCH);
+  deps.publish(orphans);
+  await countRepairs(deps, 'orphaned_job', orphans.length);
+  await countRepairs(deps, 'missing_lane', (await deps.db.run(missingLanes)).length);
 }

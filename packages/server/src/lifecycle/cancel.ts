@@ -1,50 +1,51 @@
 /**
- * Cancelling by request. A job that is not running ends at once; for a running one the request is noted
- * in its row, and the server that serves its worker passes it on (see dispatch/cancellations).
+ * Cancelling by request. A job that is not running ends at once; for a running one the request is noted in its row, and the
+ * server that serves its worker passes it on (see dispatch/cancellations).
  */
 import type { JobState } from '@drover/protocol';
+import { plainArray } from '../db/array-text.js';
+import { byKey } from '../db/by-key.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
-import { INSERT_FINISHED_INTO_HISTORY } from './move-to-history.js';
-import { addToRollup } from './rollup.js';
+import { type Change, runVerb, selectChanges, stopRequest } from './change.js';
+import { ENDED, finish } from './finish.js';
+import { mayMove, stateAfter, stateLiteral } from './states.js';
 
-const ENDED_AT_ONCE = `
-    'cancelled'::drover.job_state as ended_state, started_at as ended_started_at, attempts as ended_attempts,
-    null::json as ended_result, null::json as ended_error, 0 as wait_ms, 0 as run_ms`;
+const USUAL = { verb: 'cancel', from: 'ready', to: 'cancelled' } as const;
+const CANCELLED = stateAfter('cancel', 'cancelled');
 
-const cancelWaiting = sql('cancel_waiting')`
-with finished as (
-  delete from drover.job
-  where id = any($1::uuid[]) and state in ('blocked', 'scheduled', 'ready', 'unknown')
-  returning *, ${ENDED_AT_ONCE}
-), moved as (${INSERT_FINISHED_INTO_HISTORY}
-), counted as (${addToRollup('finished', '$2')}
+/** The state decides between the two ways, so it is read with a lock: a claim at the same moment is seen or waits. */
+const cancel = sql('cancel')`
+with found as materialized (
+  select id, state as from_state
+  from drover.job
+  where id = any($1::uuid[])
+  for update
+), ${finish({ verb: 'cancel', using: 'found', where: byKey('j.id', 'found.id'), stateBefore: 'from_state', to: CANCELLED })}
+, requested as (
+  update drover.job j
+  set cancel_requested_at = coalesce(cancel_requested_at, now())
+  from found
+  where ${byKey('j.id', 'found.id')} and from_state = ${stateLiteral('running')}
+  returning j.*
 )
-select id::text as id from finished`;
-
-const requestCancel = sql('request_cancel')`
-update drover.job j
-set cancel_requested_at = coalesce(cancel_requested_at, now())
-where id = any($1::uuid[]) and j.state = 'running'
-returning id::text as id, fence, session_id::text as "sessionId"`;
+${selectChanges({ ended: ENDED, requested: stopRequest('requested', 'cancel', 'cancelled') })}`;
 
 /** Jobs that came back from a worker while a cancel was under way. */
-const cancelRequested = sql('cancel_requested')`
-with finished as (
-  delete from drover.job
-  where id = any(array(
+const cancelReturned = sql('cancel_returned')`
+with ${finish({
+  verb: 'cancel',
+  where: `j.id = any(array(
     select id
     from drover.job
     -- without a holder: that part of the index of held jobs is usually empty
-    where cancel_requested_at is not null and session_id is null and state in ('blocked', 'scheduled', 'ready')
+    where cancel_requested_at is not null and session_id is null and ${mayMove('cancel', 'state')}
     limit $1
     for update skip locked
-  )) and state in ('blocked', 'scheduled', 'ready')
-  returning *, ${ENDED_AT_ONCE}
-), moved as (${INSERT_FINISHED_INTO_HISTORY}
-), counted as (${addToRollup('finished', '$2')}
-)
-select id::text as id from finished`;
+  ))`,
+  to: CANCELLED,
+})}
+${selectChanges({ ended: ENDED })}`;
 
 const stateOf = sql('state_of')`
 select state::text as state from drover.job where id = $1
@@ -52,23 +53,14 @@ union all
 select state::text from drover.job_history where id = $1
 limit 1`;
 
-export type CancelRequest = { id: string; fence: number; sessionId: string };
-
-/** Cancels what is not running and notes the request for what is. Ids in neither list are finished or unknown. */
-export async function cancelJobs(
-  db: Runner,
-  serverId: string,
-  ids: string[],
-): Promise<{ cancelled: string[]; requested: CancelRequest[] }> {
-  const cancelled = (await db.run<{ id: string }>(cancelWaiting, [ids, serverId])).map((row) => row.id);
-  const rest = ids.filter((id) => !cancelled.includes(id));
-  const requested = rest.length > 0 ? await db.run<CancelRequest>(requestCancel, [rest]) : [];
-  return { cancelled, requested };
+/** Cancels what is not running and requests the stop of what is. Ids without a change are finished or do not exist. */
+export function cancelJobs(db: Runner, serverId: string, ids: readonly string[]): Promise<Change[]> {
+  return runVerb(db, cancel, [plainArray(ids), serverId], USUAL);
 }
 
-/** Ends up to `limit` jobs that came back while a cancel was under way, and gives their ids. */
-export async function cancelReturnedJobs(db: Runner, serverId: string, limit: number): Promise<string[]> {
-  return (await db.run<{ id: string }>(cancelRequested, [limit, serverId])).map((row) => row.id);
+/** Ends up to `limit` jobs that came back while a cancel was under way. */
+export function cancelReturnedJobs(db: Runner, serverId: string, limit: number): Promise<Change[]> {
+  return runVerb(db, cancelReturned, [String(limit), serverId], USUAL);
 }
 
 /** The state of a job wherever it is, or undefined if there is no such job. */

@@ -14,6 +14,7 @@ import { plainArray } from '../db/array-text.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import { assignmentText } from './assignment-text.js';
+import { mayMove, stateAfter, stateLiteral } from './states.js';
 
 /** Free slots of workers that are alike. */
 export type SlotGroup = {
@@ -66,7 +67,7 @@ with slot_group as materialized (
   cross join lateral (
     select j.priority
     from drover.job j
-    where j.state = 'ready' and j.queue = lane.queue and j.type = lane.type
+    where ${mayMove('claim')} and j.queue = lane.queue and j.type = lane.type
     order by j.priority desc, j.order_key
     limit 1
   ) first
@@ -89,7 +90,7 @@ with slot_group as materialized (
   cross join lateral (
     select job.ctid as row_address
     from drover.job
-    where job.state = 'ready' and job.queue = share.queue and job.type = share.type
+    where ${mayMove('claim', 'job.state')} and job.queue = share.queue and job.type = share.type
       and job.priority >= coalesce(share.runner_up, -32768)
       -- it came back from a worker while somebody cancelled it, and is about to end
       and job.cancel_requested_at is null
@@ -101,13 +102,13 @@ with slot_group as materialized (
   ) j
 )
 update drover.job j
-set state = 'running', fence = j.fence + 1, attempt = j.attempt + 1, started_at = now(),
+set state = ${stateAfter('claim', 'running')}, fence = j.fence + 1, attempt = j.attempt + 1, started_at = now(),
   session_id = ($2::uuid[])[g.slots[p.place]]
 from picked p
 join slot_group g on g.ordinal = p.ordinal
 -- by its address, which the lock above pins: a second look into an index would cost a fifth of the claim
--- still ready: as a range, or PostgreSQL may think of walking through the index of all ready jobs for it
-where j.ctid = p.row_address and j.state > 'scheduled' and j.state < 'running' and p.place <= cardinality(g.slots)
+-- still ready: not as an equality, or PostgreSQL may walk through the index of all ready jobs for it
+where j.ctid = p.row_address and j.state is not distinct from ${stateLiteral('ready')} and p.place <= cardinality(g.slots)
 -- what is null costs neither side anything; these and the number of the session are 3 % of the claim's instructions
 returning j.id, g.slots[p.place], nullif(j.fence, 1), nullif(j.attempt, 1), nullif(j.max_attempts, ${DEFAULT_MAX_ATTEMPTS}),
   j.type, j.queue, j.payload,

@@ -1,84 +1,101 @@
 /**
- * running → succeeded, for a batch. Guarded by id, fence and state: an outcome of a grant that is no
- * longer the job's changes nothing and its id is not returned. Children that the handler enqueued become
- * real in the same statement, or not at all.
+ * running → succeeded, for a batch. Guarded by id, fence and state: an outcome of a grant that is no longer the job's changes
+ * nothing. Children that the handler enqueued become real in the same statement, or not at all.
  */
+import { DEFAULT_QUEUE } from '@drover/protocol';
+import type { JobToInsert } from '../admission/job-to-insert.js';
 import { plainArray, readPlainArray, textArray } from '../db/array-text.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
-import { INSERT_FINISHED_INTO_HISTORY } from './move-to-history.js';
-import { addToRollup } from './rollup.js';
+import { type Change, changeOf, runVerb, selectChanges, toChanges } from './change.js';
+import { ENDED, finish } from './finish.js';
 import { SAME_GRANT } from './same-grant.js';
+import { stateAfter } from './states.js';
 
 export type Completion = {
   id: string;
   fence: number;
   runMs: number;
   /** JSON text. */
-  result: string | undefined;
+  result?: string | undefined;
 };
 
-/** A completion with the jobs it adds, as rows of drover.insert_job_rows (JSON text of an array). */
-export type CompletionWithChildren = Completion & { children: string };
+/** A completion with the jobs it adds. */
+export type CompletionWithChildren = Completion & { children: readonly JobToInsert[] };
 
-/**
- * What the rollup reads stands first: reaching a column behind the job's thirty would cost a walk over them for each row.
- * date_part, not extract, which counts in numeric. Together 3 % of the statement's instructions.
- */
-const FINISH = `
-  delete from drover.job j
-  using outcome o
-  where ${SAME_GRANT} and j.state in ('running', 'unknown')
-  returning 'succeeded'::drover.job_state as ended_state, o.run_ms,
-    greatest(0, date_part('epoch', now() - j.run_at) * 1000 - o.run_ms) as wait_ms, j.*,
-    now() - o.run_ms * interval '1 millisecond' as ended_started_at,
-    j.attempts as ended_attempts, o.result::json as ended_result, null::json as ended_error`;
+const ENDING = {
+  verb: 'complete',
+  using: 'outcome o',
+  where: SAME_GRANT,
+  to: stateAfter('complete', 'succeeded'),
+  startedAt: "now() - o.run_ms * interval '1 millisecond'",
+  result: 'o.result',
+  // date_part, not extract, which counts in numeric
+  waitMs: "greatest(0, date_part('epoch', now() - j.run_at) * 1000 - o.run_ms)",
+  runMs: 'o.run_ms',
+} as const;
+
+const USUAL = { verb: 'complete', from: 'running', to: 'succeeded' } as const;
 
 const complete = sql('complete')`
 with outcome as (
-  select * from unnest($1::uuid[], $4::int[], $5::double precision[], $6::text[]) as o(id, fence, run_ms, result)
-), finished as (${FINISH}
-), moved as (${INSERT_FINISHED_INTO_HISTORY}
-), counted as (${addToRollup('finished', '$2')}
-)
--- the usual answer, "all of them", is one null instead of a thousand ids
-select case when count(*) <> $3::int then coalesce(array_agg(id), '{}') end from finished`;
+  select * from unnest($1::uuid[], $3::int[], $4::double precision[], $5::text[]) as o(id, fence, run_ms, result)
+), ${finish(ENDING)}
+-- usually all of them share a row, which then need not list them
+${selectChanges({ ended: { ...ENDED, ids: 'case when ended.jobs < $6::int then ended.ids end' } })}`;
 
 const completeWithChildren = sql('complete_with_children')`
 with outcome as (
   select * from json_to_recordset($1) as o(id uuid, fence int, run_ms double precision, result text, children text)
-), finished as (${FINISH}, o.children
-), moved as (${INSERT_FINISHED_INTO_HISTORY}
-), counted as (${addToRollup('finished', '$2')}
-), added as (
-  select drover.insert_job_rows(json_agg(child))
+), ${finish({ ...ENDING, keep: 'o.children' })}, added as (
+  select drover.insert_job_rows(json_agg(child)) as existing
   from finished f, json_array_elements(f.children::json) child
   having count(*) > 0
 )
--- counting "added" is what makes PostgreSQL run it
-select coalesce(array_agg(id::text), '{}') as ids, (select count(*) from added) from finished`;
+select (select existing from added), ${changeOf('ended', ENDED)} from ended`;
 
-/** Gives the ids that were completed, or null for all of them. */
-export async function completeJobs(db: Runner, serverId: string, items: Completion[]): Promise<string[] | null> {
-  const [[ids] = []] = await db.runTexts(complete, [
-    plainArray(items.map(({ id }) => id)),
+export function completeJobs(db: Runner, serverId: string, items: readonly Completion[]): Promise<Change[]> {
+  const ids = items.map(({ id }) => id);
+  const values = [
+    plainArray(ids),
     serverId,
-    String(items.length),
     plainArray(items.map(({ fence }) => fence)),
     plainArray(items.map(({ runMs }) => runMs)),
     // most have none, and an absent array is one of nulls
     items.some(({ result }) => result !== undefined) ? textArray(items.map(({ result }) => result)) : null,
-  ]);
-  return ids ? readPlainArray(ids) : null;
+    String(ids.length),
+  ];
+  return runVerb(db, complete, values, USUAL, ids);
 }
 
-/** Gives the ids that were completed. */
+/** The changes are those of the completed jobs and their new children. */
 export async function completeJobsWithChildren(
   db: Runner,
   serverId: string,
-  items: CompletionWithChildren[],
-): Promise<string[]> {
-  const rows = items.map(({ id, fence, runMs, result, children }) => ({ id, fence, run_ms: runMs, result, children }));
-  const [answer] = await db.run<{ ids: string[] }>(completeWithChildren, [JSON.stringify(rows), serverId]);
-  return answer?.ids ?? [];
+  items: readonly CompletionWithChildren[],
+): Promise<Change[]> {
+  const outcomes = items.map(({ id, fence, runMs, result, children }) => ({
+    ...{ id, fence, run_ms: runMs, result },
+    children: JSON.stringify(children),
+  }));
+  const rows = await db.runTexts(completeWithChildren, [JSON.stringify(outcomes), serverId]);
+  const completed = toChanges(
+    rows.map(([, ...row]) => row),
+    USUAL,
+  );
+  // the same in every row
+  const existing = new Set(readPlainArray(rows[0]?.[0] ?? '{}'));
+  const parents = new Set(completed.map(({ id }) => id));
+  const added = items
+    .filter(({ id }) => parents.has(id))
+    .flatMap(({ children }) => children.filter(({ id }) => !existing.has(id)));
+  return [...completed, ...added.map(toAdded)];
+}
+
+/** Its state by the clock of this server. The database decided by its own; a wrong guess only costs a lookup. */
+function toAdded({ id, type, queue = DEFAULT_QUEUE, options }: JobToInsert): Change {
+  const { delay, runAt } = options ?? {};
+  const inMs = runAt === undefined ? (delay ?? 0) : Date.parse(runAt) - Date.now();
+  const due = inMs > 0 ? ({ to: 'scheduled', dueInMs: inMs } as const) : ({ to: 'ready', dueInMs: undefined } as const);
+  return { id, type, queue, verb: 'enqueue', from: 'new', ...due, attempt: 0, stop: undefined };
 }

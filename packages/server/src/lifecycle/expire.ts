@@ -1,66 +1,58 @@
 /**
- * Jobs past their expiry, by the database's clock. A queued one fails at once; for a running one a cancel
- * is requested, and the worker's answer ends it as failed.
+ * Jobs past their expiry, by the database's clock. A queued one fails at once; a running one is requested to stop, and the
+ * worker's answer ends it as failed.
  */
+import { byKey } from '../db/by-key.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
-import { INSERT_FINISHED_INTO_HISTORY } from './move-to-history.js';
-import { addToRollup } from './rollup.js';
+import { type Change, runVerb, selectChanges, stopRequest } from './change.js';
+import { ENDED, finish } from './finish.js';
+import { mayMove, stateAfter, stateLiteral } from './states.js';
 
 const EXPIRED_ERROR = `json_build_object('name', 'ExpiredError', 'code', 'expired', 'message',
       'the job had not finished when it expired at ' || drover.iso(expires_at))`;
 
-const IS_QUEUED = "state in ('blocked', 'scheduled', 'ready')";
+const IS_QUEUED = mayMove('expire', 'state');
+const RUNNING = stateLiteral('running');
+const HAS_EXPIRED = `expires_at <= now() and (${IS_QUEUED} or (state = ${RUNNING} and cancel_requested_at is null))`;
 
-const expireWaiting = sql('expire_waiting')`
-with finished as (
-  delete from drover.job
-  where id = any(array(
-    select id
-    from drover.job
-    where expires_at <= now() and ${IS_QUEUED}
-    order by expires_at
-    limit $1
-    for update skip locked
-  )) and ${IS_QUEUED}
-  returning *, 'failed'::drover.job_state as ended_state, started_at as ended_started_at, attempts as ended_attempts,
-    null::json as ended_result, ${EXPIRED_ERROR} as ended_error, 0 as wait_ms, 0 as run_ms
-), moved as (${INSERT_FINISHED_INTO_HISTORY}
-), counted as (${addToRollup('finished', '$2')}
-)
-select id::text as id from finished`;
+const ENDING = finish({
+  verb: 'expire',
+  using: 'found',
+  where: byKey('j.id', 'found.id'),
+  stateBefore: 'from_state',
+  to: stateAfter('expire', 'failed'),
+  error: EXPIRED_ERROR,
+});
 
-const requestStopOfRunning = sql('expire_running')`
-update drover.job
-set cancel_requested_at = now()
-where id = any(array(
-  select id
+const expire = sql('expire')`
+with found as materialized (
+  select id, state as from_state
   from drover.job
-  where expires_at <= now() and state = 'running' and cancel_requested_at is null
+  where ${HAS_EXPIRED}
+  order by expires_at
   limit $1
   for update skip locked
-))
-returning id::text as id`;
+), ${ENDING}, requested as (
+  update drover.job j
+  set cancel_requested_at = now()
+  from found
+  where ${byKey('j.id', 'found.id')} and from_state = ${RUNNING}
+  returning j.*
+)
+${selectChanges({ ended: ENDED, requested: stopRequest('requested', 'expire', 'expired') })}`;
 
 const toEnd = sql('anything_to_end')`
-select exists (
-    select from drover.job
-    where expires_at <= now() and (${IS_QUEUED} or (state = 'running' and cancel_requested_at is null))
-  ) or exists (select from drover.job where cancel_requested_at is not null and session_id is null and ${IS_QUEUED}) as found`;
+select exists (select from drover.job where ${HAS_EXPIRED})
+  or exists (select from drover.job where cancel_requested_at is not null and session_id is null and ${IS_QUEUED}) as found`;
 
-/** Whether a look at what has expired, or was cancelled on its way back, is worth while: usually not. */
+/** Whether anything has expired, or was cancelled on its way back from a worker: usually not. */
 export async function isAnythingToEnd(db: Runner): Promise<boolean> {
   const [row] = await db.run<{ found: boolean }>(toEnd);
   return row?.found ?? false;
 }
 
-/** Fails up to `limit` queued jobs and asks for the stop of up to `limit` running ones. */
-export async function expireJobs(
-  db: Runner,
-  serverId: string,
-  limit: number,
-): Promise<{ failed: string[]; stopping: string[] }> {
-  const failed = await db.run<{ id: string }>(expireWaiting, [limit, serverId]);
-  const stopping = await db.run<{ id: string }>(requestStopOfRunning, [limit]);
-  return { failed: failed.map((row) => row.id), stopping: stopping.map((row) => row.id) };
+/** Fails the queued ones and requests the stop of the running ones, up to `limit` jobs together. */
+export function expireJobs(db: Runner, serverId: string, limit: number): Promise<Change[]> {
+  return runVerb(db, expire, [String(limit), serverId], { verb: 'expire', from: 'ready', to: 'failed' });
 }

@@ -1,15 +1,16 @@
 /**
- * A failed attempt, for a batch: running → scheduled while attempts are left and the error is not
- * permanent, else running → failed (or cancelled, if somebody had asked for that meanwhile). Which of the
- * two is decided here, from the row, never by the worker. Attempts that were lost with their worker do not
- * count against the limit; they have one of their own (see lose).
+ * A failed attempt, for a batch: running → scheduled while attempts are left and the error is not permanent, else running →
+ * failed (or cancelled, if that was requested meanwhile). Which of the two is decided here, from the row, never by the worker.
+ * Attempts that were lost with their worker do not count against the limit; they have one of their own (see lose).
  */
 import type { JobError } from '@drover/protocol';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
-import { INSERT_FINISHED_INTO_HISTORY } from './move-to-history.js';
-import { addToRollup } from './rollup.js';
-import { SAME_GRANT } from './same-grant.js';
+import { type Change, runVerb, selectChanges } from './change.js';
+import { ENDED, finish } from './finish.js';
+import { lockGrants, SAME_GRANT } from './same-grant.js';
+import { stateAfter } from './states.js';
+import { withAttempt } from './with-attempt.js';
 
 export type Failure = {
   id: string;
@@ -17,66 +18,50 @@ export type Failure = {
   runMs: number;
   error: JobError;
   /** Undefined: the error is permanent. */
-  retryInMs: number | undefined;
+  retryInMs?: number | undefined;
 };
 
 const MAY_RETRY = `
     o.retry_in_ms is not null and j.attempt - j.lost_attempts < j.max_attempts and j.cancel_requested_at is null`;
-const THIS_GRANT = `${SAME_GRANT} and j.state in ('running', 'unknown')`;
 const STARTED_AT = "now() - o.run_ms * interval '1 millisecond'";
+const WITH_FAILED_ATTEMPT = withAttempt('failed', STARTED_AT, 'o.error::json');
+const RETRY_LATER = 'retryLater';
+
+const ENDING = finish({
+  verb: 'fail',
+  using: 'locked o',
+  where: `${SAME_GRANT} and not o.may_retry`,
+  to: `case when j.cancel_requested_at is not null and (j.expires_at is null or j.expires_at > now())
+      then ${stateAfter('fail', 'cancelled')} else ${stateAfter('fail', 'failed')} end`,
+  startedAt: STARTED_AT,
+  attempts: WITH_FAILED_ATTEMPT,
+  error: 'o.error',
+  waitMs: "greatest(0, date_part('epoch', now() - j.run_at) * 1000 - o.run_ms)",
+  runMs: 'o.run_ms',
+  retried: 'retried',
+});
 
 const fail = sql('fail')`
 with outcome as materialized (
   select * from json_to_recordset($1) as o(
     id uuid, fence int, run_ms double precision, retry_in_ms double precision, error text)
-), retried as (
+), ${lockGrants('fail', `, ${MAY_RETRY} as may_retry`)}, retried as (
   update drover.job j
-  set state = 'scheduled', session_id = null, started_at = null, inherited = false,
-    run_at = now() + o.retry_in_ms * interval '1 millisecond',
-    attempts = drover.add_attempt(j.attempts, j.attempt, 'failed', ${STARTED_AT}, j.session_id, o.error::json)
-  from outcome o
-  where ${THIS_GRANT} and ${MAY_RETRY}
-  returning j.id, j.queue, j.type, o.run_ms
-), finished as (
-  delete from drover.job j
-  using outcome o
-  where ${THIS_GRANT} and not (${MAY_RETRY})
-  returning j.*, o.run_ms,
-    case when j.cancel_requested_at is not null and (j.expires_at is null or j.expires_at > now())
-      then 'cancelled' else 'failed' end::drover.job_state as ended_state,
-    ${STARTED_AT} as ended_started_at,
-    drover.add_attempt(j.attempts, j.attempt, 'failed', ${STARTED_AT}, j.session_id, o.error::json) as ended_attempts,
-    null::json as ended_result, o.error::json as ended_error,
-    greatest(0, extract(epoch from now() - j.run_at) * 1000 - o.run_ms) as wait_ms
-), moved as (${INSERT_FINISHED_INTO_HISTORY}
-), ended as (
-  select id, queue, type, ended_state, wait_ms, run_ms from finished
-  union all
-  select id, queue, type, 'scheduled', 0, run_ms from retried
-), counted as (${addToRollup('ended', '$2')}
-)
-select id::text as id, ended_state::text as state from ended`;
+  set state = ${stateAfter(RETRY_LATER, 'scheduled')}, session_id = null, started_at = null, inherited = false,
+    run_at = now() + o.retry_in_ms * interval '1 millisecond', attempts = ${WITH_FAILED_ATTEMPT}
+  from locked o
+  where ${SAME_GRANT} and o.may_retry
+  returning j.*, o.from_state, o.retry_in_ms, o.run_ms
+), ${ENDING}
+${selectChanges({
+  ended: ENDED,
+  retried: { from: 'from_state', to: 'retried.state', verb: `'${RETRY_LATER}'`, dueInMs: 'retry_in_ms' },
+})}`;
 
-type Row = { id: string; state: 'scheduled' | 'failed' | 'cancelled' };
-
-/** Gives the ids that were changed, and of those the ones that have ended by it. */
-export async function failJobs(
-  db: Runner,
-  serverId: string,
-  items: Failure[],
-): Promise<{ changed: string[]; failed: string[]; cancelled: string[] }> {
+export function failJobs(db: Runner, serverId: string, items: readonly Failure[]): Promise<Change[]> {
   const rows = items.map(({ id, fence, runMs, error, retryInMs }) => ({
-    id,
-    fence,
-    run_ms: runMs,
-    retry_in_ms: retryInMs,
+    ...{ id, fence, run_ms: runMs, retry_in_ms: retryInMs },
     error: JSON.stringify(error),
   }));
-  const answer = await db.run<Row>(fail, [JSON.stringify(rows), serverId]);
-  const idsOf = (rows: Row[]) => rows.map(({ id }) => id);
-  return {
-    changed: idsOf(answer),
-    failed: idsOf(answer.filter(({ state }) => state === 'failed')),
-    cancelled: idsOf(answer.filter(({ state }) => state === 'cancelled')),
-  };
+  return runVerb(db, fail, [JSON.stringify(rows), serverId], { verb: 'fail', from: 'running', to: 'failed' });
 }

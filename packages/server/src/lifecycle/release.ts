@@ -1,28 +1,31 @@
 /**
- * running → ready, for a batch: a grant that never started is handed back. No attempt is used up, and the
- * job keeps its place in the line. The fence stays where it is, so the grant is void from now on. A held job
- * whose worker came back and says so (unknown → ready) is no longer in doubt: it was not lost after all.
+ * running → ready, for a batch: a grant that never started is handed back. No attempt is used up, and the job keeps its place
+ * in its lane. The fence stays as it is, so the grant is void from now on. A held job whose worker came back and hands it back
+ * (unknown → ready) was not lost after all.
  */
 import type { Grant } from '@drover/protocol';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
-import { SAME_GRANT } from './same-grant.js';
+import { type Change, changeOf, runVerb } from './change.js';
+import { lockGrants, SAME_GRANT } from './same-grant.js';
+import { stateAfter, stateLiteral } from './states.js';
+
+const WAS_UNKNOWN = `o.from_state = ${stateLiteral('unknown')}`;
 
 const release = sql('release')`
-with handed_back as (
+with outcome as (
   select * from json_to_recordset($1) as o(id uuid, fence int)
-)
+), ${lockGrants('release')}
 update drover.job j
-set state = 'ready', session_id = null, started_at = null, inherited = false, attempt = attempt - 1,
-  lost_attempts = lost_attempts - (j.state = 'unknown')::int,
-  -- of an unknown job, the last one says that it was lost
-  attempts = case when j.state = 'unknown' then j.attempts[:cardinality(j.attempts) - 1] else j.attempts end
-from handed_back o
-where ${SAME_GRANT} and j.state in ('running', 'unknown')
-returning j.id::text as id`;
+set state = ${stateAfter('release', 'ready')}, session_id = null, started_at = null, inherited = false,
+  attempt = attempt - 1, lost_attempts = lost_attempts - (${WAS_UNKNOWN})::int,
+  -- the last attempt of an unknown job says that it was lost
+  attempts = case when ${WAS_UNKNOWN} then j.attempts[:cardinality(j.attempts) - 1] else j.attempts end
+from locked o
+where ${SAME_GRANT}
+returning ${changeOf('j', { from: 'o.from_state' })}`;
 
-/** Gives the ids that were released. */
-export async function releaseJobs(db: Runner, grants: Grant[]): Promise<string[]> {
-  const answer = await db.run<{ id: string }>(release, [JSON.stringify(grants)]);
-  return answer.map((row) => row.id);
+export function releaseJobs(db: Runner, grants: readonly Grant[]): Promise<Change[]> {
+  const rows = grants.map(({ id, fence }) => ({ id, fence }));
+  return runVerb(db, release, [JSON.stringify(rows)], { verb: 'release', from: 'running', to: 'ready' });
 }

@@ -1,38 +1,50 @@
 /**
- * A person gives a job another attempt: a failed or cancelled one comes back from the history, a waiting
- * or held one starts now. It has at least one attempt left afterwards; its fence goes on from where it was.
+ * A person gives a job another attempt: a failed or cancelled one comes back from the history, a waiting or held one starts now.
+ * It has at least one attempt left afterwards; its fence continues from where it was.
  */
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
-import { RETURN_FROM_HISTORY_COLUMNS } from './move-to-history.js';
+import { type Change, changeOf, runVerb } from './change.js';
+import { KEPT_ON_RETURN } from './finish.js';
+import { mayMove, stateAfter } from './states.js';
 
 const ONE_MORE_ATTEMPT = 'greatest(max_attempts, attempt - lost_attempts + 1)';
+const IS_RETRYABLE = mayMove('retry', 'state');
 
 const retryUnfinished = sql('retry_unfinished')`
-update drover.job
-set state = 'ready', run_at = now(), session_id = null, started_at = null, inherited = false,
+with found as materialized (
+  select id, state as from_state
+  from drover.job
+  where id = $1 and ${IS_RETRYABLE}
+  for update
+)
+update drover.job j
+set state = ${stateAfter('retry', 'ready')}, run_at = now(), session_id = null, started_at = null, inherited = false,
   order_key = nextval('drover.job_order'), max_attempts = ${ONE_MORE_ATTEMPT}, cancel_requested_at = null
-where id = $1 and state in ('scheduled', 'unknown')
-returning id`;
+from found
+where j.id = found.id
+returning ${changeOf('j', { from: 'from_state' })}`;
 
 const retryFinished = sql('retry_finished')`
 with back as (
   delete from drover.job_history
-  where id = $1 and state in ('failed', 'cancelled')
+  where id = $1 and ${IS_RETRYABLE}
+  returning *
+), returned as (
+  insert into drover.job (${KEPT_ON_RETURN.join(', ')}, max_attempts, expires_at, run_at, state)
+  select ${KEPT_ON_RETURN.join(', ')}, ${ONE_MORE_ATTEMPT},
+    -- an expiry that has passed would end it again at once
+    case when expires_at > now() then expires_at end, now(), ${stateAfter('retry', 'ready')}
+  from back
   returning *
 )
-insert into drover.job (${RETURN_FROM_HISTORY_COLUMNS}, attempts, run_at, state)
-select ${RETURN_FROM_HISTORY_COLUMNS.replace('max_attempts', ONE_MORE_ATTEMPT).replace(
-  'expires_at',
-  // an expiry that has passed would end it again at once
-  'case when expires_at > now() then expires_at end',
-)}, attempts, now(), 'ready'
-from back
-returning id`;
+select ${changeOf('returned', { from: 'back.state' })}
+from returned
+join back on back.id = returned.id`;
 
-/** Gives whether the job was in a state that allows it. */
-export async function retryJob(db: Runner, id: string): Promise<boolean> {
-  const moved = await db.run(retryUnfinished, [id]);
-  if (moved.length > 0) return true;
-  return (await db.run(retryFinished, [id])).length > 0;
+/** Changes nothing unless the job is in a state that allows it. */
+export async function retryJob(db: Runner, id: string): Promise<Change[]> {
+  const usual = { verb: 'retry', from: 'failed', to: 'ready' } as const;
+  const changes = await runVerb(db, retryUnfinished, [id], usual);
+  return changes.length > 0 ? changes : runVerb(db, retryFinished, [id], usual);
 }

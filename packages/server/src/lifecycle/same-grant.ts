@@ -2,9 +2,24 @@
  * "The row is still at this grant": the condition under which whatever a worker reports may change a job.
  * `o` has the id and the fence that the worker was given, `j` is the job.
  */
+import type { JobVerb } from '@drover/protocol';
 import { byKey } from '../db/by-key.js';
 import { isSwitchedOff } from '../test-switches.js';
+import { mayMove } from './states.js';
 
 const SAME_JOB = byKey('j.id', 'o.id');
 
 export const SAME_GRANT = isSwitchedOff('fencing') ? SAME_JOB : `${SAME_JOB} and j.fence = o.fence`;
+
+/**
+ * The CTE `locked`: those of the CTE `outcome` that the verb may write, with the state before as `from_state`. The rows are
+ * locked, so the state stays what it is until the update, which could not return it any more.
+ */
+export function lockGrants(verb: JobVerb, columns = ''): string {
+  return `locked as materialized (
+  select o.*, j.state as from_state${columns}
+  from outcome o
+  join drover.job j on ${SAME_GRANT} and ${mayMove(verb)}
+  for update of j
+)`;
+}

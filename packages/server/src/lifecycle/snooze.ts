@@ -1,24 +1,24 @@
 /** running → scheduled, for a batch: the handler asked to be run later. No attempt is used up. */
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
-import { SAME_GRANT } from './same-grant.js';
+import { type Change, changeOf, runVerb } from './change.js';
+import { lockGrants, SAME_GRANT } from './same-grant.js';
+import { stateAfter } from './states.js';
 
 export type Snooze = { id: string; fence: number; inMs: number };
 
 const snooze = sql('snooze')`
 with outcome as (
   select * from json_to_recordset($1) as o(id uuid, fence int, in_ms double precision)
-)
+), ${lockGrants('snooze')}
 update drover.job j
-set state = 'scheduled', session_id = null, started_at = null, inherited = false, attempt = attempt - 1,
-  run_at = now() + o.in_ms * interval '1 millisecond'
-from outcome o
-where ${SAME_GRANT} and j.state in ('running', 'unknown')
-returning j.id::text as id`;
+set state = ${stateAfter('snooze', 'scheduled')}, session_id = null, started_at = null, inherited = false,
+  attempt = attempt - 1, run_at = now() + o.in_ms * interval '1 millisecond'
+from locked o
+where ${SAME_GRANT}
+returning ${changeOf('j', { from: 'o.from_state', dueInMs: 'o.in_ms' })}`;
 
-/** Gives the ids that were snoozed. */
-export async function snoozeJobs(db: Runner, items: Snooze[]): Promise<string[]> {
+export function snoozeJobs(db: Runner, items: readonly Snooze[]): Promise<Change[]> {
   const rows = items.map(({ id, fence, inMs }) => ({ id, fence, in_ms: inMs }));
-  const answer = await db.run<{ id: string }>(snooze, [JSON.stringify(rows)]);
-  return answer.map((row) => row.id);
+  return runVerb(db, snooze, [JSON.stringify(rows)], { verb: 'snooze', from: 'running', to: 'scheduled' });
 }

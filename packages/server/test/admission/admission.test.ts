@@ -42,6 +42,7 @@ function createBrokenAdmission(...aftermaths: Aftermath[]) {
   const dispatcher = createDispatcher({
     ...{ db: bench.db.control, serverId: SERVER_ID, logger, metrics, pollMs: 1000 },
     isPaused: () => false,
+    publish() {},
   });
   const admission = createAdmission({
     ...{ db, dispatcher, logger, metrics, maxPending: MAX_PENDING },

@@ -24,7 +24,7 @@ beforeAll(async () => {
   holder = await startAnswerHolder(String(bench.pool.options.connectionString));
   db = connectDatabase({ url: holder.url, poolSize: 4 });
   const logger = pino({ level: 'silent' });
-  const deps = { db: db.control, serverId: SERVER_ID, logger, pollMs: POLL_MS, isPaused: () => false };
+  const deps = { db: db.control, serverId: SERVER_ID, logger, pollMs: POLL_MS, isPaused: () => false, publish() {} };
   dispatcher = createDispatcher({ ...deps, metrics: createMetrics() });
   dispatcher.start();
 });
@@ -38,7 +38,7 @@ afterAll(async () => {
 /** A worker of this server, as its connection would register it; gives what it is sent. */
 async function serve(type: string, connection = 1): Promise<{ session: Session; sent: string[] }> {
   const hello = helloOf({ types: [type], connection });
-  await openSession(bench.db.control, SERVER_ID, hello, 30_000);
+  await openSession(bench.db.control, SERVER_ID, hello, 30_000, () => {});
   const sent: string[] = [];
   const session = sessionOf(type, {
     id: hello.sessionId,
@@ -86,7 +86,7 @@ test('what another server has given a worker that moved there is not taken back 
   const { session } = await serve(type, 1);
   session.window = 0;
   const moved = helloOf({ sessionId: session.id, types: [type], connection: 2 });
-  await openSession(bench.db.control, newId(), moved, 30_000);
+  await openSession(bench.db.control, newId(), moved, 30_000, () => {});
   const [id = ''] = await bench.add({ type });
   await bench.claim(1, { types: [type], sessionId: session.id });
   expect(await dispatcher.compareAll()).toBe(0);

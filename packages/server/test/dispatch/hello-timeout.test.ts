@@ -26,12 +26,13 @@ beforeAll(async () => {
   database = await createTestDatabase();
   holder = await startAnswerHolder(database.url);
   db = connectDatabase({ url: holder.url, poolSize: 2 });
-  const common = { db: db.control, logger: pino({ level: 'silent' }), serverId: newId(), metrics: createMetrics() };
+  const logger = pino({ level: 'silent' });
+  const common = { db: db.control, logger, serverId: newId(), metrics: createMetrics(), publish() {} };
   const signal = new AbortController().signal;
   stream = createWorkerStream({
     ...common,
     dispatcher: createDispatcher({ ...common, pollMs: 1000, isPaused: () => false }),
-    outcomes: createOutcomes({ ...common, signal, onFinished() {}, onQueued() {} }),
+    outcomes: createOutcomes({ ...common, signal }),
     progress: createProgressWriter(db.control),
     ...{ beatMs: 1000, leaseMs: 10_000, payloadLimitBytes: 1000, resultLimitBytes: 1000 },
     ...{ clusterId: async () => 'here', servers: () => [], authorize() {}, helloTimeoutMs: HELLO_MS },

@@ -8,6 +8,7 @@ import { promoteJobs } from '../../src/lifecycle/promote.js';
 import { releaseJobs } from '../../src/lifecycle/release.js';
 import { retryJob } from '../../src/lifecycle/retry.js';
 import { snoozeJobs } from '../../src/lifecycle/snooze.js';
+import { idsOf } from '../support/changes.js';
 import { createLifecycleBench, type LifecycleBench, SERVER_ID } from '../support/lifecycle.js';
 import { helloOf } from './raw-worker.js';
 
@@ -17,7 +18,7 @@ beforeAll(async () => {
 });
 afterAll(() => bench.close());
 
-const open = (hello: Partial<Hello>) => openSession(bench.db.control, SERVER_ID, helloOf(hello), 30_000);
+const open = (hello: Partial<Hello>) => openSession(bench.db.control, SERVER_ID, helloOf(hello), 30_000, () => {});
 
 async function heldBy(sessionId: string, onLost: 'rerun' | 'hold') {
   const type = `inherited-${newId()}`;
@@ -166,7 +167,11 @@ test('a stranger on another host takes nothing over', async () => {
 });
 
 describe('a job that was granted to a session which had just ended', () => {
-  const mend = () => loseOrphans(bench.db.control, SERVER_ID, 0, 100);
+  const mend = async () => {
+    const changes = await loseOrphans(bench.db.control, SERVER_ID, 0, 100);
+    idsOf(changes);
+    return changes;
+  };
 
   async function ended(): Promise<string> {
     const sessionId = newId();
@@ -180,7 +185,7 @@ describe('a job that was granted to a session which had just ended', () => {
 
   test.each(['hold', 'rerun'] as const)('was never started (%s), and goes back unharmed', async (onLost) => {
     const job = await heldBy(await ended(), onLost);
-    expect(await mend()).toMatchObject({ released: 1, held: 0 });
+    expect(await mend()).toMatchObject([{ id: job.id, verb: 'release', to: 'ready' }]);
     expect(await bench.row(job.id)).toMatchObject({ state: 'ready', attempt: 0, lost_attempts: 0, session_id: null });
   });
 
@@ -188,7 +193,7 @@ describe('a job that was granted to a session which had just ended', () => {
     const sessionId = await ended();
     const job = await heldBy(sessionId, 'hold');
     await bench.pool.query('update drover.job set inherited = true where id = $1', [job.id]);
-    expect(await mend()).toMatchObject({ released: 0, held: 1 });
+    expect(await mend()).toMatchObject([{ id: job.id, verb: 'lose', to: 'unknown' }]);
     expect(await bench.row(job.id)).toMatchObject({ state: 'unknown', session_id: sessionId });
   });
 
@@ -201,13 +206,13 @@ describe('a job that was granted to a session which had just ended', () => {
 
   test('was never started either if it is to be held and was granted just before that', async () => {
     const job = await grantedBefore('hold');
-    expect(await mend()).toMatchObject({ released: 1, held: 0 });
+    expect(await mend()).toMatchObject([{ id: job.id, verb: 'release', to: 'ready' }]);
     expect(await bench.row(job.id)).toMatchObject({ state: 'ready', attempt: 0 });
   });
 
   test('counts as lost otherwise', async () => {
     const job = await grantedBefore('rerun');
-    expect(await mend()).toMatchObject({ released: 0, returned: 1 });
+    expect(await mend()).toMatchObject([{ id: job.id, verb: 'lose', to: 'ready' }]);
     expect(await bench.row(job.id)).toMatchObject({ state: 'ready', attempt: 1, lost_attempts: 1 });
   });
 
@@ -221,7 +226,7 @@ describe('a job that was granted to a session which had just ended', () => {
     await bench.untilSomeoneWaits();
     await returning.query('commit');
     returning.release();
-    expect(await mended).toMatchObject({ released: 0, returned: 0 });
+    expect(await mended).toEqual([]);
     expect(await bench.row(job.id)).toMatchObject({ state: 'running', session_id: sessionId });
   });
 
@@ -239,7 +244,7 @@ describe('a job that was granted to a session which had just ended', () => {
     await bench.untilSomeoneWaits();
     await takingOver.query('commit');
     takingOver.release();
-    expect(await mended).toMatchObject({ released: 0, returned: 0 });
+    expect(await mended).toEqual([]);
     expect(await bench.row(job.id)).toMatchObject({ state: 'running', session_id: successor });
   });
 });

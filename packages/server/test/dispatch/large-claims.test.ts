@@ -33,7 +33,7 @@ type Stage = {
 async function openStage(claim: (stage: Stage, run: () => Promise<never[]>) => Promise<never[]>): Promise<Stage> {
   const type = newId();
   const hello = helloOf({ types: [type], connection: 1 });
-  await openSession(bench.db.control, SERVER_ID, hello, 60_000);
+  await openSession(bench.db.control, SERVER_ID, hello, 60_000, () => {});
   const db: Runner = {
     ...bench.db.control,
     runTexts: (statement, values) => {
@@ -42,7 +42,7 @@ async function openStage(claim: (stage: Stage, run: () => Promise<never[]>) => P
     },
   };
   const logger = pino({ level: 'silent' });
-  const deps = { db, serverId: SERVER_ID, logger, pollMs: NEVER_MS, isPaused: () => false };
+  const deps = { db, serverId: SERVER_ID, logger, pollMs: NEVER_MS, isPaused: () => false, publish() {} };
   const session = sessionOf(type, {
     id: hello.sessionId,
     slots: JOBS,

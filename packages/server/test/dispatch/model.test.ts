@@ -7,6 +7,7 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { insertJobs } from '../../src/admission/insert-jobs.js';
 import { cancelJobs, cancelReturnedJobs } from '../../src/lifecycle/cancel.js';
+import type { Change } from '../../src/lifecycle/change.js';
 import { claimJobs } from '../../src/lifecycle/claim.js';
 import { completeJobs } from '../../src/lifecycle/complete.js';
 import { expireJobs } from '../../src/lifecycle/expire.js';
@@ -17,6 +18,7 @@ import { releaseJobs } from '../../src/lifecycle/release.js';
 import { retryJob } from '../../src/lifecycle/retry.js';
 import { snoozeJobs } from '../../src/lifecycle/snooze.js';
 import { stopJobs } from '../../src/lifecycle/stop.js';
+import { idsOf } from '../support/changes.js';
 import { createLifecycleBench, type LifecycleBench, rowOf, SERVER_ID } from '../support/lifecycle.js';
 
 const SESSIONS = [newId(), newId()] as const;
@@ -129,20 +131,22 @@ const claim = (count: number, session: number) =>
     }
   });
 
-/** A report on a grant, present or stale: `apply` gives the changed ids, `effect` is what the model expects. */
+/** A report on a grant, present or stale: `effect` is what the model expects, and the change must say the same. */
 function report(
   name: string,
   number: number,
-  apply: (grant: Grant, bench: LifecycleBench) => Promise<readonly string[]>,
+  apply: (grant: Grant, bench: LifecycleBench) => Promise<Change[]>,
   effect: (job: ModelJob) => void,
 ): Command {
   return command(`${name}(${number})`, async (model, real) => {
     const grant = pick(model.grants.slice(-RECENT_GRANTS), number);
     if (!grant) return;
     const job = holderOf(model, grant);
-    expect(await apply(grant, real)).toEqual(job ? [job.id] : []);
+    const changes = await apply(grant, real);
+    expect(idsOf(changes)).toEqual(job ? [job.id] : []);
     if (job) effect(job);
     else staleReports += 1;
+    if (job) expect(changes).toMatchObject([{ from: 'running', to: job.state, attempt: job.attempt }]);
   });
 }
 
@@ -153,10 +157,7 @@ const complete = (number: number) =>
   report(
     'complete',
     number,
-    async (grant, { db }) =>
-      (await completeJobs(db.control, SERVER_ID, [{ ...grant, runMs: 1, result: JSON.stringify(ended) }])) ?? [
-        grant.id,
-      ],
+    (grant, { db }) => completeJobs(db.control, SERVER_ID, [{ ...grant, runMs: 1, result: JSON.stringify(ended) }]),
     (job) => move(job, 'succeeded'),
   );
 
@@ -164,8 +165,7 @@ const fail = (number: number, retryInMs: number | undefined) =>
   report(
     retryInMs === undefined ? 'fail for good' : 'fail',
     number,
-    async (grant, { db }) =>
-      (await failJobs(db.control, SERVER_ID, [{ ...grant, runMs: 1, error, retryInMs }])).changed,
+    (grant, { db }) => failJobs(db.control, SERVER_ID, [{ ...grant, runMs: 1, error, retryInMs }]),
     (job) => {
       const mayRetry = retryInMs !== undefined && job.attempt - job.lost < job.maxAttempts && !job.cancelRequested;
       if (mayRetry) move(job, 'scheduled', { isDue: false });
@@ -201,11 +201,11 @@ const cancel = (number: number) =>
   command(`cancel(${number})`, async ({ jobs }, { db }) => {
     const job = pick(jobs, number);
     if (!job) return;
-    const { cancelled, requested } = await cancelJobs(db.bulk, SERVER_ID, [job.id]);
-    expect(cancelled).toEqual(QUEUED.includes(job.state) ? [job.id] : []);
-    expect(requested).toEqual(
-      job.state === 'running' ? [{ id: job.id, fence: job.fence, sessionId: job.session }] : [],
-    );
+    const { id, state, fence, session: sessionId } = job;
+    const changes = await cancelJobs(db.bulk, SERVER_ID, [id]);
+    expect(idsOf(changes, 'cancelled')).toEqual(QUEUED.includes(state) ? [id] : []);
+    const requested = changes.filter(({ stop }) => stop);
+    expect(requested).toMatchObject(state === 'running' ? [{ id, stop: { fence, sessionId } }] : []);
     if (job.state === 'running') job.cancelRequested = true;
     else if (QUEUED.includes(job.state)) move(job, 'cancelled');
   });
@@ -215,7 +215,7 @@ const retry = (number: number) =>
     const job = pick(jobs, number);
     if (!job) return;
     const isAllowed = (MOVES.retry.from as readonly JobState[]).includes(job.state);
-    expect(await retryJob(db.bulk, job.id)).toBe(isAllowed);
+    expect(idsOf(await retryJob(db.bulk, job.id))).toEqual(isAllowed ? [job.id] : []);
     if (!isAllowed) return;
     // an expiry that has passed goes when a finished job comes back
     const expires = job.expires === 'now' && job.state !== 'scheduled' ? 'never' : job.expires;
@@ -234,7 +234,7 @@ const becomeDue = (number: number) =>
 const promote = () =>
   command('promote', async ({ jobs }, { db }) => {
     const due = jobs.filter(({ state, isDue }) => state === 'scheduled' && isDue);
-    expect(await promoteJobs(db.control, MANY)).toBe(due.length);
+    expect(idsOf(await promoteJobs(db.control, MANY)).sort()).toEqual(due.map(({ id }) => id).sort());
     for (const job of due) move(job, 'ready');
   });
 
@@ -251,9 +251,9 @@ const expire = () =>
     const past = jobs.filter(({ expires }) => expires === 'now');
     const queued = past.filter(({ state }) => QUEUED.includes(state));
     const running = past.filter(({ state, cancelRequested }) => state === 'running' && !cancelRequested);
-    const { failed, stopping } = await expireJobs(db.control, SERVER_ID, MANY);
-    expect(failed.sort()).toEqual(queued.map(({ id }) => id).sort());
-    expect(stopping.sort()).toEqual(running.map(({ id }) => id).sort());
+    const changes = await expireJobs(db.control, SERVER_ID, MANY);
+    expect(idsOf(changes, 'failed').sort()).toEqual(queued.map(({ id }) => id).sort());
+    expect(idsOf(changes, 'running').sort()).toEqual(running.map(({ id }) => id).sort());
     for (const job of queued) move(job, 'failed');
     for (const job of running) job.cancelRequested = true;
   });
@@ -261,8 +261,8 @@ const expire = () =>
 const cancelReturned = () =>
   command('cancel returned', async ({ jobs }, { db }) => {
     const returned = jobs.filter(({ state, cancelRequested }) => QUEUED.includes(state) && cancelRequested);
-    const ids = await cancelReturnedJobs(db.control, SERVER_ID, MANY);
-    expect(ids.sort()).toEqual(returned.map(({ id }) => id).sort());
+    const changes = await cancelReturnedJobs(db.control, SERVER_ID, MANY);
+    expect(idsOf(changes).sort()).toEqual(returned.map(({ id }) => id).sort());
     for (const job of returned) move(job, 'cancelled');
   });
 
@@ -271,19 +271,16 @@ const lose = (session: number) =>
     const sessionId = SESSIONS[session] as string;
     await pool.query("update drover.session set expires_at = now() - interval '1 hour' where id = $1", [sessionId]);
     const held = jobs.filter((job) => job.session === sessionId);
-    const lost = await loseExpiredSessions(db.control, SERVER_ID, MANY, {
+    const { sessions, changes } = await loseExpiredSessions(db.control, SERVER_ID, MANY, {
       graceMs: 0,
       leaseMs: 0,
       maxPulseAgeMs: 3_600_000,
     });
     const isOver = (job: ModelJob) => job.lost + 1 >= LOST_LIMIT;
-    expect(lost.failed.sort()).toEqual(
-      held
-        .filter(isOver)
-        .map(({ id }) => id)
-        .sort(),
-    );
-    expect(lost).toMatchObject({ sessions: 1, returned: held.filter((job) => !isOver(job)).length });
+    const ids = (jobs: ModelJob[]) => jobs.map(({ id }) => id).sort();
+    expect(sessions).toBe(1);
+    expect(idsOf(changes, 'failed').sort()).toEqual(ids(held.filter(isOver)));
+    expect(idsOf(changes, 'ready').sort()).toEqual(ids(held.filter((job) => !isOver(job))));
     for (const job of held) move(job, isOver(job) ? 'failed' : 'ready', { lost: job.lost + 1 });
     await openSessions(pool);
   });

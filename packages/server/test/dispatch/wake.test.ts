@@ -22,7 +22,15 @@ test.each(Array.from({ length: STEPS }, (_, step) => step))('%i steps after the 
     copyIn: async () => {},
   };
   const logger = pino({ level: 'silent' });
-  const options = { db, serverId: newId(), logger, metrics: createMetrics(), pollMs: NEVER_MS, isPaused: () => false };
+  const options = {
+    db,
+    serverId: newId(),
+    logger,
+    metrics: createMetrics(),
+    pollMs: NEVER_MS,
+    isPaused: () => false,
+    publish() {},
+  };
   const dispatcher = createDispatcher(options);
   dispatcher.start();
   dispatcher.add(sessionOf('t'));

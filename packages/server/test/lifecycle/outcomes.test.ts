@@ -1,13 +1,16 @@
 /** The verbs that end an attempt: each right, at the wrong fence, from the wrong state, twice, and two at once. */
-import { newId } from '@drover/protocol';
+import { type JobState, newId } from '@drover/protocol';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { cancelJobs } from '../../src/lifecycle/cancel.js';
+import type { Change } from '../../src/lifecycle/change.js';
 import type { ClaimedJob } from '../../src/lifecycle/claim.js';
 import { completeJobs, completeJobsWithChildren } from '../../src/lifecycle/complete.js';
 import { failJobs } from '../../src/lifecycle/fail.js';
+import { loseGrants } from '../../src/lifecycle/lose.js';
 import { releaseJobs } from '../../src/lifecycle/release.js';
 import { snoozeJobs } from '../../src/lifecycle/snooze.js';
 import { stopJobs } from '../../src/lifecycle/stop.js';
+import { idsOf } from '../support/changes.js';
 import { createLifecycleBench, type LifecycleBench, rowOf, SERVER_ID } from '../support/lifecycle.js';
 
 let bench: LifecycleBench;
@@ -19,51 +22,45 @@ afterAll(() => bench.close());
 type Grant = { id: string; fence: number };
 const error = { name: 'Error', message: 'no luck', stack: 'Error: no luck\n at here' };
 
-/** Each verb as a function of a grant that gives the changed ids, and the state it leads to. */
-const verbs: Record<string, { apply(grants: Grant[]): Promise<string[]>; to: string }> = {
+/** Each verb as a function of grants, and the state it leads to. */
+const verbs: Record<string, { apply(grants: Grant[]): Promise<Change[]>; to: JobState }> = {
   complete: {
-    apply: async (grants) =>
-      (await completeJobs(
+    apply: (grants) =>
+      completeJobs(
         bench.db.control,
         SERVER_ID,
         grants.map((grant) => ({ ...grant, runMs: 1, result: '{"ok":1}' })),
-      )) ?? grants.map((grant) => grant.id),
-    to: 'succeeded',
-  },
-  'complete with children': {
-    apply: (grants) =>
-      completeJobsWithChildren(
-        bench.db.control,
-        SERVER_ID,
-        grants.map((grant) => ({
-          ...grant,
-          runMs: 1,
-          result: undefined,
-          children: JSON.stringify([rowOf({ type: 'child', payload: 1, parentId: grant.id }).job]),
-        })),
       ),
     to: 'succeeded',
   },
+  'complete with children': {
+    apply: async (grants) => {
+      const child = (parentId: string) => rowOf({ type: 'child', parentId, payload: 1 }).job;
+      const changes = await completeJobsWithChildren(
+        bench.db.control,
+        SERVER_ID,
+        grants.map((grant) => ({ ...grant, runMs: 1, children: [child(grant.id)] })),
+      );
+      return changes.filter(({ verb }) => verb === 'complete');
+    },
+    to: 'succeeded',
+  },
   'fail for now': {
-    apply: async (grants) =>
-      (
-        await failJobs(
-          bench.db.control,
-          SERVER_ID,
-          grants.map((grant) => ({ ...grant, runMs: 1, error, retryInMs: 60_000 })),
-        )
-      ).changed,
+    apply: (grants) =>
+      failJobs(
+        bench.db.control,
+        SERVER_ID,
+        grants.map((grant) => ({ ...grant, runMs: 1, error, retryInMs: 60_000 })),
+      ),
     to: 'scheduled',
   },
   'fail for good': {
-    apply: async (grants) =>
-      (
-        await failJobs(
-          bench.db.control,
-          SERVER_ID,
-          grants.map((grant) => ({ ...grant, runMs: 1, error, retryInMs: undefined })),
-        )
-      ).changed,
+    apply: (grants) =>
+      failJobs(
+        bench.db.control,
+        SERVER_ID,
+        grants.map((grant) => ({ ...grant, runMs: 1, error })),
+      ),
     to: 'failed',
   },
   snooze: {
@@ -86,7 +83,21 @@ const verbs: Record<string, { apply(grants: Grant[]): Promise<string[]>; to: str
   release: { apply: (grants) => releaseJobs(bench.db.control, grants), to: 'ready' },
 };
 
-describe.each(Object.entries(verbs))('%s', (_, { apply, to }) => {
+describe.each(Object.entries(verbs))('%s', (_, verb) => {
+  const { to } = verb;
+  const apply = async (grants: Grant[]) => idsOf(await verb.apply(grants), to);
+
+  test('returns its change, also of a job that was unknown', async () => {
+    const running = await bench.running();
+    const unknown = await bench.running({ onLost: 'hold' });
+    await loseGrants(bench.db.control, SERVER_ID, [unknown]);
+    const { type } = await bench.row(unknown.id);
+    const changes = await verb.apply([running, unknown]);
+    expect(idsOf(changes).sort()).toEqual([running.id, unknown.id].sort());
+    expect(changes.find(({ id }) => id === running.id)).toMatchObject({ from: 'running', to });
+    expect(changes.find(({ id }) => id === unknown.id)).toMatchObject({ from: 'unknown', to, type, queue: 'default' });
+  });
+
   test('moves a running job', async () => {
     const job = await bench.running();
     expect(await apply([job])).toEqual([job.id]);
@@ -128,8 +139,8 @@ describe.each(Object.entries(verbs))('%s', (_, { apply, to }) => {
   test('against every other verb at the same moment, one of the two wins', async () => {
     for (const other of Object.values(verbs)) {
       const job = await bench.running();
-      const changed = await Promise.all([apply([job]), other.apply([job])]);
-      expect(changed.flat()).toEqual([job.id]);
+      const changed = await Promise.all([verb.apply([job]), other.apply([job])]);
+      expect(idsOf(changed.flat())).toEqual([job.id]);
     }
   });
 
@@ -154,12 +165,15 @@ test('a completed job keeps its result and its times', async () => {
 test('H5 children exist only when their parent’s completion counted', async () => {
   const parent = await bench.running();
   const child = newId();
-  const children = JSON.stringify([rowOf({ id: child, type: 'child', payload: { n: 1 }, parentId: parent.id }).job]);
-  const completion = { ...parent, runMs: 1, result: undefined, children };
-  await completeJobsWithChildren(bench.db.control, SERVER_ID, [{ ...completion, fence: 7 }]);
+  const [known = ''] = await bench.add({ type: 'child' });
+  const children = [child, known].map((id) => rowOf({ id, type: 'child', payload: { n: 1 }, parentId: parent.id }).job);
+  const completion = { ...parent, runMs: 1, children };
+  expect(await completeJobsWithChildren(bench.db.control, SERVER_ID, [{ ...completion, fence: 7 }])).toEqual([]);
   await expect(bench.row(child)).rejects.toThrow('0 times');
-  await completeJobsWithChildren(bench.db.control, SERVER_ID, [completion]);
+  const changes = await completeJobsWithChildren(bench.db.control, SERVER_ID, [completion]);
   expect(await bench.row(child)).toMatchObject({ state: 'ready', parent_id: parent.id });
+  expect(idsOf(changes)).toEqual([parent.id, child]);
+  expect(changes[1]).toMatchObject({ verb: 'enqueue', from: 'new', to: 'ready', type: 'child', queue: 'default' });
 });
 
 test('attempts are used up by failures, and the last one ends the job with all errors kept', async () => {
@@ -208,14 +222,15 @@ test('snooze and release use up no attempt, and the old grant is void', async ()
     expect(again.fence).toBe(2);
     expect(JSON.parse(again.assignment).attempt).toBe(1);
     expect(await verbs.complete?.apply([job])).toEqual([]);
-    expect(await verbs.complete?.apply([again])).toEqual([job.id]);
+    expect(await verbs.complete?.apply([again])).toMatchObject([{ id: job.id }]);
   }
 });
 
 test('a failure after a cancel request ends as cancelled instead of being tried again', async () => {
   const job = await bench.running();
-  expect((await cancelJobs(bench.db.bulk, SERVER_ID, [job.id])).requested).toEqual([
-    { id: job.id, fence: job.fence, sessionId: job.sessionId },
+  const { id, fence, sessionId } = job;
+  expect(await cancelJobs(bench.db.bulk, SERVER_ID, [id])).toMatchObject([
+    { id, verb: 'cancel', to: 'running', stop: { fence, sessionId, reason: 'cancelled' } },
   ]);
   await verbs['fail for now']?.apply([job]);
   expect((await bench.row(job.id)).state).toBe('cancelled');
@@ -236,4 +251,19 @@ test('what happened is in the rollup of the minute', async () => {
     [type],
   );
   expect(rows[0]).toEqual({ succeeded: 2, failed: 1, retried: 1 });
+});
+
+test('an outcome counts although another transaction has just changed the job without ending its grant', async () => {
+  for (const { apply, to } of Object.values(verbs)) {
+    const job = await bench.running();
+    const client = await bench.pool.connect();
+    await client.query('begin');
+    await client.query(`update drover.job set progress = '1' where id = $1`, [job.id]);
+    const changes = apply([job]);
+    await bench.untilSomeoneWaits();
+    await client.query('commit');
+    client.release();
+    expect(idsOf(await changes)).toEqual([job.id]);
+    expect((await bench.row(job.id)).state).toBe(to);
+  }
 });

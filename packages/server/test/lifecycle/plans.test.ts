@@ -50,12 +50,7 @@ test('claim, release, fail, promote and complete of a thousand never read the wh
 
   const released = await claim();
   expect(released).toHaveLength(BATCH);
-  expect(
-    await releaseJobs(
-      bench.db.control,
-      released.map(({ id, fence }) => ({ id, fence })),
-    ),
-  ).toHaveLength(BATCH);
+  expect(await releaseJobs(bench.db.control, released)).toHaveLength(BATCH);
   const failing = await claim();
   const error = { name: 'Error', message: 'no' };
   await failJobs(
@@ -63,16 +58,11 @@ test('claim, release, fail, promote and complete of a thousand never read the wh
     SERVER_ID,
     failing.map((job) => ({ ...job, runMs: 1, error, retryInMs: 60_000 })),
   );
-  expect(await promoteJobs(bench.db.control, BATCH)).toBe(BATCH);
+  expect(await promoteJobs(bench.db.control, BATCH)).toHaveLength(BATCH);
   for (let round = 0; round < 8; round++) {
     const jobs = await claim();
-    expect(
-      await completeJobs(
-        bench.db.control,
-        SERVER_ID,
-        jobs.map((job) => ({ ...job, runMs: 1, result: undefined })),
-      ),
-    ).toBeNull();
+    const completions = jobs.map((job) => ({ ...job, runMs: 1 }));
+    expect(await completeJobs(bench.db.control, SERVER_ID, completions)).toHaveLength(BATCH);
   }
   // a connection reports its statistics with the first statement that ends a second after the last report
   await expect

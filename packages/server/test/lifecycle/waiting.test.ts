@@ -7,11 +7,12 @@ import type { ClaimedJob } from '../../src/lifecycle/claim.js';
 import { completeJobs } from '../../src/lifecycle/complete.js';
 import { expireJobs } from '../../src/lifecycle/expire.js';
 import { failJobs } from '../../src/lifecycle/fail.js';
+import { failJobByHand } from '../../src/lifecycle/fail-by-hand.js';
 import { loseExpiredSessions, loseGrants } from '../../src/lifecycle/lose.js';
 import { promoteJobs, untilNextDueMs } from '../../src/lifecycle/promote.js';
 import { releaseJobs } from '../../src/lifecycle/release.js';
 import { retryJob } from '../../src/lifecycle/retry.js';
-import { failUnknownJob } from '../../src/lifecycle/settle.js';
+import { idsOf } from '../support/changes.js';
 import { createLifecycleBench, type LifecycleBench, SERVER_ID } from '../support/lifecycle.js';
 
 let bench: LifecycleBench;
@@ -41,7 +42,7 @@ async function openSession(expiresInMs: number): Promise<string> {
 test('a scheduled job becomes ready when its time has come, and not before', async () => {
   const [due, later] = (await bench.add({ delay: 60_000 }, { delay: 60_000 })) as [string, string];
   await age(due, 'run_at');
-  expect(await promoteJobs(bench.db.control, 100)).toBe(1);
+  expect(idsOf(await promoteJobs(bench.db.control, 100))).toEqual([due]);
   expect((await bench.row(due)).state).toBe('ready');
   expect((await bench.row(later)).state).toBe('scheduled');
   const next = await untilNextDueMs(bench.db.control);
@@ -54,20 +55,17 @@ test('many servers promote each job once, at the end of its lane', async () => {
   const scheduled = await bench.add(...Array.from({ length: 300 }, () => ({ type, delay: 60_000 })));
   const [waiting] = (await bench.add({ type })) as [string];
   await bench.pool.query(`update drover.job set run_at = now() where type = $1`, [type]);
-  const counts = await Promise.all(Array.from({ length: 10 }, () => promoteJobs(bench.db.control, 40)));
-  const rest = await promoteJobs(bench.db.control, 1000);
-  expect(counts.reduce((sum, count) => sum + count, rest)).toBe(scheduled.length);
+  const promoted = await Promise.all(Array.from({ length: 10 }, () => promoteJobs(bench.db.control, 40)));
+  promoted.push(await promoteJobs(bench.db.control, 1000));
+  expect(idsOf(promoted.flat()).sort()).toEqual(scheduled.sort());
   expect((await bench.claim(1, { types: [type] }))[0]?.id).toBe(waiting);
 });
 
 test('a queued job is cancelled at once, and only once', async () => {
   const [ready, later] = (await bench.add({}, { delay: 60_000 })) as [string, string];
-  expect(await cancelJobs(bench.db.bulk, SERVER_ID, [ready, later])).toEqual({
-    cancelled: expect.arrayContaining([ready, later]),
-    requested: [],
-  });
+  expect(idsOf(await cancelJobs(bench.db.bulk, SERVER_ID, [ready, later]), 'cancelled').sort()).toEqual([ready, later]);
   expect((await bench.row(ready)).state).toBe('cancelled');
-  expect(await cancelJobs(bench.db.bulk, SERVER_ID, [ready, newId()])).toEqual({ cancelled: [], requested: [] });
+  expect(await cancelJobs(bench.db.bulk, SERVER_ID, [ready, newId()])).toEqual([]);
   expect(await jobState(bench.db.reads, ready)).toBe('cancelled');
   expect(await jobState(bench.db.reads, newId())).toBeUndefined();
 });
@@ -80,8 +78,9 @@ test('a cancel and a claim at the same moment: the job is either cancelled or as
       bench.claim(1, { types: [type] }),
       cancelJobs(bench.db.bulk, SERVER_ID, [id]),
     ]);
-    if (claimed.length === 0) expect(cancelled.cancelled).toEqual([id]);
-    else expect((await bench.row(id)).cancel_requested_at !== null).toBe(cancelled.requested.length === 1);
+    expect(idsOf(cancelled)).toEqual([id]);
+    if (claimed.length === 0) expect(cancelled[0]).toMatchObject({ from: 'ready', to: 'cancelled' });
+    else expect((await bench.row(id)).cancel_requested_at).not.toBeNull();
   }
 });
 
@@ -89,7 +88,7 @@ test('a job that comes back from its worker while a cancel is under way ends as 
   const job = await bench.running();
   await cancelJobs(bench.db.bulk, SERVER_ID, [job.id]);
   await releaseJobs(bench.db.control, [job]);
-  expect(await cancelReturnedJobs(bench.db.control, SERVER_ID, 100)).toContain(job.id);
+  expect(idsOf(await cancelReturnedJobs(bench.db.control, SERVER_ID, 100), 'cancelled')).toContain(job.id);
   expect((await bench.row(job.id)).state).toBe('cancelled');
 });
 
@@ -103,8 +102,10 @@ test('a queued job past its expiry fails with the reason, a running one is asked
   const running = await bench.running({ expiresAt: future });
   for (const id of [ready, later, running.id]) await age(id, 'expires_at');
   const expired = await expireJobs(bench.db.control, SERVER_ID, 100);
-  expect(new Set(expired.failed)).toEqual(new Set([ready, later]));
-  expect(expired.stopping).toEqual([running.id]);
+  expect(new Set(idsOf(expired, 'failed'))).toEqual(new Set([ready, later]));
+  const { id, fence, sessionId } = running;
+  expect(expired.filter(({ stop }) => stop)).toMatchObject([{ id, stop: { fence, sessionId, reason: 'expired' } }]);
+  expect(idsOf(await expireJobs(bench.db.control, SERVER_ID, 100))).toEqual([]);
   expect(await bench.row(ready)).toMatchObject({ state: 'failed', error: { code: 'expired' } });
   expect((await bench.row(fresh)).state).toBe('ready');
   await failJobs(bench.db.control, SERVER_ID, [{ ...running, runMs: 1, error, retryInMs: undefined }]);
@@ -115,33 +116,37 @@ test('a failed or cancelled job can be given another attempt', async () => {
   const job = await bench.running({ maxAttempts: 1, tags: ['kept'] });
   await failJobs(bench.db.control, SERVER_ID, [{ ...job, runMs: 1, error, retryInMs: 0 }]);
   expect((await bench.row(job.id)).state).toBe('failed');
-  expect(await retryJob(bench.db.bulk, job.id)).toBe(true);
+  expect(await retryJob(bench.db.bulk, job.id)).toMatchObject([
+    { id: job.id, from: 'failed', to: 'ready', attempt: 1 },
+  ]);
   const row = await bench.row(job.id);
   expect(row).toMatchObject({ state: 'ready', attempt: 1, max_attempts: 2, fence: 1, tags: ['kept'] });
   expect(row.attempts).toHaveLength(1);
   const [again] = (await bench.claim(1, { types: [row.type as string] })) as [ClaimedJob];
   expect(again.fence).toBe(2);
   expect(await completeJobs(bench.db.control, SERVER_ID, [{ ...job, runMs: 1, result: undefined }])).toEqual([]);
-  expect(await completeJobs(bench.db.control, SERVER_ID, [{ ...again, runMs: 1, result: undefined }])).toBeNull();
+  expect(idsOf(await completeJobs(bench.db.control, SERVER_ID, [{ ...again, runMs: 1 }]))).toEqual([job.id]);
 });
 
 test('a retry starts a waiting job now and refuses any other', async () => {
   const [later, ready] = (await bench.add({ delay: 60_000 }, {})) as [string, string];
-  expect(await retryJob(bench.db.bulk, later)).toBe(true);
+  expect(await retryJob(bench.db.bulk, later)).toMatchObject([
+    { id: later, from: 'scheduled', to: 'ready', attempt: 0 },
+  ]);
   expect((await bench.row(later)).state).toBe('ready');
-  expect(await retryJob(bench.db.bulk, ready)).toBe(false);
+  expect(await retryJob(bench.db.bulk, ready)).toEqual([]);
   const running = await bench.running();
-  expect(await retryJob(bench.db.bulk, running.id)).toBe(false);
+  expect(await retryJob(bench.db.bulk, running.id)).toEqual([]);
   await completeJobs(bench.db.control, SERVER_ID, [{ ...running, runMs: 1, result: undefined }]);
-  expect(await retryJob(bench.db.bulk, running.id)).toBe(false);
-  expect(await retryJob(bench.db.bulk, newId())).toBe(false);
+  expect(await retryJob(bench.db.bulk, running.id)).toEqual([]);
+  expect(await retryJob(bench.db.bulk, newId())).toEqual([]);
 });
 
 test('two retries at once make one job', async () => {
   const job = await bench.running({ maxAttempts: 1 });
   await failJobs(bench.db.control, SERVER_ID, [{ ...job, runMs: 1, error, retryInMs: 0 }]);
   const answers = await Promise.all(Array.from({ length: 5 }, () => retryJob(bench.db.bulk, job.id)));
-  expect(answers.filter(Boolean)).toHaveLength(1);
+  expect(idsOf(answers.flat())).toEqual([job.id]);
   expect((await bench.row(job.id)).state).toBe('ready');
 });
 
@@ -160,18 +165,9 @@ test('D3 the jobs of a worker whose lease is over go back to the queue; the othe
   ).toMatchObject({
     sessions: 0,
   });
-  expect(
-    await loseExpiredSessions(bench.db.control, SERVER_ID, 10, {
-      graceMs: 1000,
-      leaseMs: 1000,
-      maxPulseAgeMs: HOUR_MS,
-    }),
-  ).toEqual({
-    sessions: 1,
-    returned: 1,
-    held: 0,
-    failed: [],
-  });
+  const limits = { graceMs: 1000, leaseMs: 1000, maxPulseAgeMs: HOUR_MS };
+  const { sessions, changes } = await loseExpiredSessions(bench.db.control, SERVER_ID, 10, limits);
+  expect([sessions, idsOf(changes, 'ready')]).toEqual([1, [lost.id]]);
   const row = await bench.row(lost.id);
   expect(row).toMatchObject({ state: 'ready', attempt: 1, lost_attempts: 1, session_id: null });
   expect(row.attempts).toMatchObject([{ outcome: 'lost', attempt: 1, worker: 'w', error: { code: 'lost' } }]);
@@ -189,7 +185,8 @@ test('a job that loses its worker three times ends as failed, whatever its attem
       leaseMs: 1000,
       maxPulseAgeMs: HOUR_MS,
     });
-    expect(lost.failed).toEqual(loss === 3 ? [id] : []);
+    expect(idsOf(lost.changes)).toEqual([id]);
+    expect(lost.changes[0]?.to).toBe(loss === 3 ? 'failed' : 'ready');
   }
   expect(await bench.row(id)).toMatchObject({ state: 'failed', lost_attempts: 3, error: { code: 'lost' } });
 });
@@ -215,7 +212,8 @@ test('J5 a job that is to be held becomes unknown, and its worker’s late outco
     leaseMs: 1000,
     maxPulseAgeMs: HOUR_MS,
   });
-  expect(lost).toMatchObject({ returned: 0, held: 1, failed: [] });
+  expect(idsOf(lost.changes)).toEqual([job.id]);
+  expect(lost.changes).toMatchObject([{ verb: 'lose', from: 'running', to: 'unknown', type, attempt: 1 }]);
   expect(await bench.row(job.id)).toMatchObject({ state: 'unknown', session_id: sessionId });
   expect(await bench.claim(1, { types: [type] })).toEqual([]);
   await completeJobs(bench.db.control, SERVER_ID, [{ ...job, runMs: 1, result: undefined }]);
@@ -228,7 +226,7 @@ test('J5 a held job that its worker hands back unstarted is no longer in doubt',
   await bench.add({ type, onLost: 'hold' });
   const [job] = (await bench.claim(1, { types: [type], sessionId })) as [ClaimedJob];
   await loseExpiredSessions(bench.db.control, SERVER_ID, 10, { graceMs: 0, leaseMs: 1000, maxPulseAgeMs: HOUR_MS });
-  expect(await releaseJobs(bench.db.control, [job])).toEqual([job.id]);
+  expect(idsOf(await releaseJobs(bench.db.control, [job]))).toEqual([job.id]);
   expect(await bench.row(job.id)).toMatchObject({ state: 'ready', attempt: 0, session_id: null });
 });
 
@@ -236,24 +234,24 @@ test('J5 a person can retry, fail or cancel an unknown job', async () => {
   const held: ClaimedJob[] = [];
   for (let n = 0; n < 3; n++) held.push(await bench.running({ onLost: 'hold' }));
   const [one, two, three] = held as [ClaimedJob, ClaimedJob, ClaimedJob];
-  expect(await failUnknownJob(bench.db.bulk, SERVER_ID, one.id, 'too early')).toBe(false);
-  expect((await loseGrants(bench.db.control, SERVER_ID, held)).held).toBe(3);
-  expect(await retryJob(bench.db.bulk, one.id)).toBe(true);
+  expect(await failJobByHand(bench.db.bulk, SERVER_ID, one.id, 'too early')).toEqual([]);
+  expect(idsOf(await loseGrants(bench.db.control, SERVER_ID, held), 'unknown')).toHaveLength(3);
+  expect(await retryJob(bench.db.bulk, one.id)).toMatchObject([{ id: one.id, from: 'unknown', to: 'ready' }]);
   expect((await bench.row(one.id)).state).toBe('ready');
-  expect(await failUnknownJob(bench.db.bulk, SERVER_ID, two.id, 'the bank says no')).toBe(true);
+  expect(idsOf(await failJobByHand(bench.db.bulk, SERVER_ID, two.id, 'the bank says no'))).toEqual([two.id]);
   expect(await bench.row(two.id)).toMatchObject({ state: 'failed', error: { message: 'the bank says no' } });
-  expect((await cancelJobs(bench.db.bulk, SERVER_ID, [three.id])).cancelled).toEqual([three.id]);
+  expect(await cancelJobs(bench.db.bulk, SERVER_ID, [three.id])).toMatchObject([{ id: three.id, from: 'unknown' }]);
   expect(await completeJobs(bench.db.control, SERVER_ID, [{ ...one, runMs: 1, result: undefined }])).toEqual([]);
 });
 
 test('what a journal reports as lost goes back at once, once, and only at its fence', async () => {
   const job = await bench.running();
-  expect((await loseGrants(bench.db.control, SERVER_ID, [{ ...job, fence: 9 }])).changed).toEqual([]);
+  expect(await loseGrants(bench.db.control, SERVER_ID, [{ ...job, fence: 9 }])).toEqual([]);
   const both = await Promise.all([
     loseGrants(bench.db.control, SERVER_ID, [job]),
     loseGrants(bench.db.control, SERVER_ID, [job]),
   ]);
-  expect(both.flatMap((answer) => answer.changed)).toEqual([job.id]);
+  expect(idsOf(both.flat(), 'ready')).toEqual([job.id]);
   expect(await bench.row(job.id)).toMatchObject({ state: 'ready', lost_attempts: 1 });
 });
 
@@ -295,4 +293,23 @@ test('a steady pulse is no gap; a clock set back or another timeline is one', as
   expect(await movePulse(bench.db.control, 5000)).toBe(true);
   await bench.pool.query('update drover.beacon set timeline = timeline + 1');
   expect(await movePulse(bench.db.control, 5000)).toBe(true);
+});
+
+test('a cancel that waits for a claim or a release decides by the state it then finds', async () => {
+  const type = `late-${newId()}`;
+  const [claimed = ''] = await bench.add({ type });
+  const released = await bench.running();
+  const client = await bench.pool.connect();
+  await client.query('begin');
+  const grant = `state = 'running', fence = fence + 1, attempt = attempt + 1, session_id = gen_random_uuid()`;
+  await client.query(`update drover.job set ${grant} where id = $1`, [claimed]);
+  await client.query(`update drover.job set state = 'ready', session_id = null where id = $1`, [released.id]);
+  const cancelling = cancelJobs(bench.db.bulk, SERVER_ID, [claimed, released.id]);
+  await bench.untilSomeoneWaits();
+  await client.query('commit');
+  client.release();
+  const changes = await cancelling;
+  expect(idsOf(changes, 'running')).toEqual([claimed]);
+  expect(idsOf(changes, 'cancelled')).toEqual([released.id]);
+  expect((await bench.row(claimed)).cancel_requested_at).not.toBeNull();
 });

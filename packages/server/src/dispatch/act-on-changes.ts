@@ -1,0 +1,42 @@
+/** What this server's dispatch does about changes: it claims what is ready, waits for what is due, and stops what was cancelled. */
+
+import { groupBy } from '../group-by.js';
+import type { Change } from '../lifecycle/change.js';
+import type { Publish } from '../lifecycle/publish.js';
+import { tellToStop } from './cancellations.js';
+import type { Dispatcher } from './dispatcher.js';
+import type { Wakeups } from './wakeups.js';
+
+type Actors = {
+  dispatcher: Pick<Dispatcher, 'wake' | 'sessions'>;
+  wakeups: Pick<Wakeups, 'tellOthers'>;
+  due: { expect(inMs: number): void };
+};
+
+export function actOnChanges({ dispatcher, wakeups, due }: Actors): Publish {
+  return (changes) => {
+    let isAnyReady = false;
+    let soonestMs = Number.POSITIVE_INFINITY;
+    const toStop: Change[] = [];
+    for (const change of changes) {
+      if (change.stop) toStop.push(change);
+      else if (change.to === 'ready') isAnyReady = true;
+      else if (change.dueInMs !== undefined) soonestMs = Math.min(soonestMs, change.dueInMs);
+    }
+    if (isAnyReady) {
+      dispatcher.wake();
+      wakeups.tellOthers('ready');
+    }
+    // at least 1: the timestamps of PostgreSQL are finer than this
+    if (soonestMs < Number.POSITIVE_INFINITY) due.expect(Math.max(1, soonestMs));
+    if (toStop.length > 0) passOn(toStop);
+  };
+
+  function passOn(toStop: Change[]): void {
+    for (const [sessionId, changed] of groupBy(toStop, ({ stop }) => stop?.sessionId ?? '')) {
+      const items = changed.flatMap(({ id, stop }) => (stop ? [{ id, fence: stop.fence, reason: stop.reason }] : []));
+      tellToStop(dispatcher.sessions.get(sessionId), items);
+    }
+    wakeups.tellOthers('cancel');
+  }
+}

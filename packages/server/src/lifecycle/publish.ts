@@ -1,0 +1,36 @@
+/**
+ * The one place where changes become known on this server. Whoever changes jobs publishes what the verb returned, after the
+ * commit; whoever must act on it (waiting callers, metrics, wake-ups) listens. Nothing may depend on it for correctness: a server
+ * that dies between the two has told nobody, and other servers learn of a change only by hints and polling.
+ */
+import type { Logger } from 'pino';
+import type { Change } from './change.js';
+
+export type Publish = (changes: readonly Change[]) => void;
+
+export type Publisher = {
+  /** Never throws: the changes are durable, whatever a listener makes of them. */
+  publish: Publish;
+  /** Gives the function that ends it. */
+  listen(listener: Publish): () => void;
+};
+
+export function createPublisher(logger: Logger): Publisher {
+  const listeners = new Set<Publish>();
+  return {
+    publish(changes) {
+      if (changes.length === 0) return;
+      for (const listener of listeners) {
+        try {
+          listener(changes);
+        } catch (error) {
+          logger.error({ err: error, changes: changes.length }, 'a listener of job changes failed');
+        }
+      }
+    },
+    listen(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+  };
+}
