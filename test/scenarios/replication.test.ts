@@ -15,8 +15,8 @@ async function setStandby(name: string): Promise<void> {
 const waitingInsert = () =>
   until('an insert waits for the standby', async () => {
     const { rows } = await stage.pool.query<{ pid: number }>(
-      `select pid from pg_stat_activity where wait_event = 'SyncRep' and query ~ 'insert|repeat_jobs'
-       and query ~ 'job' order by pid`,
+      `select pid from pg_stat_activity where wait_event = 'SyncRep' and query ~ 'insert_jobs|pg_logical_emit_message'
+       order by pid`,
     );
     return rows[0];
   });

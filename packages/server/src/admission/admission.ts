@@ -8,7 +8,7 @@
 import { DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE, DroverError } from '@drover/protocol';
 import type { Logger } from 'pino';
 import type { Runner } from '../db/database.js';
-import { DatabaseError, isPassing } from '../db/database-error.js';
+import { isPassing, isUnknown } from '../db/database-error.js';
 import { replicationBarrier } from '../db/replication-barrier.js';
 import type { Dispatcher } from '../dispatch/dispatcher.js';
 import type { Session } from '../dispatch/session.js';
@@ -232,10 +232,6 @@ function firstAssignment({ id, type, queue = DEFAULT_QUEUE, payload, options = {
   const isPlain = timeout === undefined && backoff === undefined && onLost !== 'hold';
   const rest = isPlain ? undefined : JSON.stringify({ timeoutMs: timeout, backoff, onLost });
   return assignmentText({ id, type, queue, maxAttempts, payload, rest, fence: 1, attempt: 1 });
-}
-
-function isUnknown(error: unknown): boolean {
-  return error instanceof DatabaseError && error.kind === 'unknown';
 }
 
 /** What the database said stays in the log: it may name hosts and users. */

@@ -53,3 +53,8 @@ export function isPassing(error: unknown): boolean {
 export function isSerializationFailure(error: unknown): boolean {
   return error instanceof DatabaseError && error.sqlState !== undefined && SERIALIZATION_FAILURES.has(error.sqlState);
 }
+
+/** Whether the statement may have been carried out all the same. */
+export function isUnknown(error: unknown): boolean {
+  return error instanceof DatabaseError && error.kind === 'unknown';
+}

@@ -9,7 +9,8 @@
 import type { Outcome } from '@drover/protocol';
 import type { Logger } from 'pino';
 import type { Runner } from '../db/database.js';
-import { isPassing } from '../db/database-error.js';
+import { isPassing, isUnknown } from '../db/database-error.js';
+import { replicationBarrier } from '../db/replication-barrier.js';
 import { failpoint } from '../failpoint.js';
 import { createGatherer } from '../gather.js';
 import type { Change } from '../lifecycle/change.js';
@@ -92,13 +93,16 @@ export function createOutcomes(deps: OutcomesDeps): Outcomes {
 
   async function writeUntilDone(items: Outcome[]): Promise<Set<string>> {
     let waitMs = RETRY_MIN_MS;
+    let mayBeWritten = false;
     for (;;) {
       try {
         const stale = await write(items);
+        if (mayBeWritten) await replicationBarrier(db);
         failpoint('outcomes.committed');
         return stale;
       } catch (error) {
         if (!isPassing(error)) return isolate(items, error as Error);
+        mayBeWritten ||= isUnknown(error);
         if (signal.aborted) throw error;
         logger.warn({ err: error, outcomes: items.length }, 'outcomes could not be written, trying again');
         await new Promise((resolve) => setTimeout(resolve, waitMs));

@@ -31,7 +31,8 @@ const ENDING = finish({
   verb: 'fail',
   using: 'locked o',
   where: `${SAME_GRANT} and not o.may_retry`,
-  to: `case when j.cancel_requested_at is not null and (j.expires_at is null or j.expires_at > now())
+  // by the times that were noted: a clock that was set back must not turn an expiry into a cancel
+  to: `case when j.cancel_requested_at is not null and (j.expires_at is null or j.cancel_requested_at < j.expires_at)
       then ${stateAfter('fail', 'cancelled')} else ${stateAfter('fail', 'failed')} end`,
   startedAt: STARTED_AT,
   attempts: WITH_FAILED_ATTEMPT,
