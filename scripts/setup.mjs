@@ -3,7 +3,7 @@
  * file, and the compiled sources. Nothing is done twice, so every script can begin with it.
  */
 import { spawnSync } from 'node:child_process';
-import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -55,9 +55,18 @@ export function build() {
   if (!existsSync(cli)) console.log('Building …');
   const { status } = spawnSync(process.execPath, [tsc, '-b', ...PACKAGES], { cwd: root, stdio: 'inherit' });
   if (status !== 0) fail('the sources do not compile; the messages are above');
+  for (const name of PACKAGES) removeStaleOutput(join(root, name));
   // The compiler does not know that this file is a command.
   chmodSync(cli, 0o755);
   linkCommand();
+}
+
+/** The compiler leaves the output of a source that is gone, and npm would publish it. */
+function removeStaleOutput(folder) {
+  for (const file of readdirSync(join(folder, 'dist'), { recursive: true })) {
+    const module = /^(.*?)(\.d\.ts|\.js)(\.map)?$/.exec(file)?.[1];
+    if (module !== undefined && !existsSync(join(folder, 'src', `${module}.ts`))) rmSync(join(folder, 'dist', file));
+  }
 }
 
 /** npm links a command when it installs, and only if its file is there, which before the first build it is not. */
