@@ -16,8 +16,13 @@ import { openSqlStore } from './sql-store.mjs';
 const SLOTS = 100;
 const START_TIMEOUT_MS = 30_000;
 
+/** What lets a server obey `DROVER_TEST_WITHOUT`. */
+const TEST_PRELOAD = new URL('../../test/support/test-points/preload.mjs', import.meta.url).href;
 /** `drover-unguarded`: the same with fences not compared and no lease renewed while it runs, to see what they cost. */
-const UNGUARDED = { DROVER_TEST_WITHOUT: 'fencing', DROVER_BEAT: '1m', DROVER_LEASE: '1h' };
+const UNGUARDED = {
+  ...{ NODE_OPTIONS: `--import ${TEST_PRELOAD}`, DROVER_TEST_WITHOUT: 'fencing' },
+  ...{ DROVER_BEAT: '1m', DROVER_LEASE: '1h' },
+};
 
 const noop = defineJob({ type: 'noop' });
 

@@ -1,6 +1,6 @@
 /**
- * Breaks the real system from outside, so that a rule must turn red: each control does what a fault of ours would do. (The
- * journal is lost by the supervisor, see units.ts; fencing, self-stop and beacon are switches of the product.)
+ * Breaks the real system from outside, so that a rule must turn red: each control does what a bug of ours would do. Two
+ * kinds are not here: units.ts removes journals, and starts the processes with fencing, self-stop or beacon switched off.
  */
 import type pg from 'pg';
 import type { Control } from './options.js';

@@ -15,6 +15,8 @@ export type ServerOptions = {
   /** Further settings as flags, by their key: `{ beat: '300ms' }`. */
   flags?: Record<string, string>;
   env?: Record<string, string>;
+  /** Absent: the command of this repository's build. */
+  program?: string;
 };
 
 export type ServerProcess = OwnedProcess & { readonly url: string; readonly port: number };
@@ -24,8 +26,8 @@ export async function launchServer(options: ServerOptions): Promise<ServerProces
   const port = options.port ?? (await freePort());
   const flags = Object.entries({ port: String(port), ...options.flags }).flatMap(([key, value]) => [`--${key}`, value]);
   const env = { DROVER_DATABASE_URL: options.databaseUrl, ...options.env };
-  const { command = ['server'] } = options;
-  const started = startProcess(`${command[0]} ${port}`, CLI, [...command, ...flags], env);
+  const { command = ['server'], program = CLI } = options;
+  const started = startProcess(`${command[0]} ${port}`, program, [...command, ...flags], env);
   return Object.assign(started, { url: `http://127.0.0.1:${port}`, port });
 }
 

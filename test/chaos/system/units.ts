@@ -9,6 +9,8 @@ import { closeSync, copyFileSync, existsSync, openSync, readFileSync, rmSync } f
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { SAFETY_MECHANISMS } from '@drover/protocol/test-points';
+import { environmentOf } from '../../support/test-points/environment.js';
 import { nowMs } from '../clock.js';
 import type { FakeClock } from './fake-clock.js';
 import type { Machine } from './network.js';
@@ -284,5 +286,5 @@ function workerCommand(name: string, key: string, { folder, serverUrls, without,
 }
 
 function testEnv(without: readonly string[]): Record<string, string> {
-  return without.length > 0 ? { DROVER_TEST_WITHOUT: without.join(',') } : {};
+  return environmentOf({ without: SAFETY_MECHANISMS.filter((mechanism) => without.includes(mechanism)) });
 }

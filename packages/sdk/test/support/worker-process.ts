@@ -2,11 +2,12 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { environmentOf, type TestPoints } from '../../../../test/support/test-points/environment.js';
 import type { WorkerOptions } from '../../src/worker/index.js';
 
 const PROGRAM = fileURLToPath(new URL('./worker-process.mjs', import.meta.url));
 
-export type WorkerProcessOptions = { options: Partial<WorkerOptions>; ownsProcess?: boolean; failpoint?: string };
+export type WorkerProcessOptions = { options: Partial<WorkerOptions>; ownsProcess?: boolean } & TestPoints;
 
 export class WorkerProcess {
   readonly child: ChildProcess;
@@ -16,13 +17,13 @@ export class WorkerProcess {
   #hasEnded = false;
 
   /** `shell` wraps the command, for limits that only a shell can set. */
-  constructor({ failpoint, ...settings }: WorkerProcessOptions, shell?: string) {
+  constructor({ failpoint, without, ...settings }: WorkerProcessOptions, shell?: string) {
     const args = [PROGRAM, JSON.stringify(settings)];
     const [command, commandArgs] =
       shell === undefined
         ? [process.execPath, args]
         : ['/bin/sh', ['-c', `${shell}; exec "$0" "$@"`, process.execPath, ...args]];
-    const env = { ...process.env, ...(failpoint === undefined ? {} : { DROVER_WORKER_FAILPOINT: failpoint }) };
+    const env = { ...process.env, ...environmentOf({ failpoint, without }) };
     this.child = spawn(command, commandArgs, { stdio: ['ignore', 'pipe', 'pipe'], env });
     for (const stream of [this.child.stdout, this.child.stderr]) {
       if (stream === null) continue;

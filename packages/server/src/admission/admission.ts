@@ -6,13 +6,13 @@
  * sent; a request is never split over two commits; a job that the database refuses fails its own request only.
  */
 import { DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE, DroverError } from '@drover/protocol';
+import { failpoint } from '@drover/protocol/test-points';
 import type { Logger } from 'pino';
 import type { Runner } from '../db/database.js';
 import { isPassing, isUnknown } from '../db/database-error.js';
 import { replicationBarrier } from '../db/replication-barrier.js';
 import type { Dispatcher } from '../dispatch/dispatcher.js';
 import type { Session } from '../dispatch/session.js';
-import { failpoint } from '../failpoint.js';
 import { createGatherer } from '../gather.js';
 import { assignmentText } from '../lifecycle/assignment-text.js';
 import type { Metrics } from '../metrics.js';

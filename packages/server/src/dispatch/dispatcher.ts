@@ -10,9 +10,10 @@
  * It knows of work by being woken (an insert, a promotion, a hint from another server) and, because every
  * hint may be lost, by polling.
  */
+
+import { failpoint } from '@drover/protocol/test-points';
 import type { Logger } from 'pino';
 import type { Runner } from '../db/database.js';
-import { failpoint } from '../failpoint.js';
 import { groupBy } from '../group-by.js';
 import { type ClaimedJob, claimJobs } from '../lifecycle/claim.js';
 import type { Publish } from '../lifecycle/publish.js';

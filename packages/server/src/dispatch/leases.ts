@@ -7,9 +7,10 @@
  * Suspicion comes in two steps: whoever has missed beats, or does not take in what it is sent, gets no new
  * work; when the lease is over, its jobs go to others (lifecycle/lose).
  */
+
+import { failpoint } from '@drover/protocol/test-points';
 import type { Logger } from 'pino';
 import type { Runner } from '../db/database.js';
-import { failpoint } from '../failpoint.js';
 import type { Dispatcher } from './dispatcher.js';
 import type { Session } from './session.js';
 import { renewSessions } from './session-store.js';

@@ -7,11 +7,11 @@
  * copies until they are acknowledged.
  */
 import type { Outcome } from '@drover/protocol';
+import { failpoint } from '@drover/protocol/test-points';
 import type { Logger } from 'pino';
 import type { Runner } from '../db/database.js';
 import { isPassing, isUnknown } from '../db/database-error.js';
 import { replicationBarrier } from '../db/replication-barrier.js';
-import { failpoint } from '../failpoint.js';
 import { createGatherer } from '../gather.js';
 import type { Change } from '../lifecycle/change.js';
 import { completeJobs, completeJobsWithChildren } from '../lifecycle/complete.js';

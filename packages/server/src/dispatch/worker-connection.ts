@@ -7,13 +7,12 @@ import {
   STREAM_VERSION,
   type WorkerMessage,
 } from '@drover/protocol';
+import { failpoint, isSwitchedOff } from '@drover/protocol/test-points';
 import type { Logger } from 'pino';
 import type { Runner } from '../db/database.js';
 import { DatabaseError, isPassing } from '../db/database-error.js';
-import { failpoint } from '../failpoint.js';
 import type { Publish } from '../lifecycle/publish.js';
 import { releaseJobs } from '../lifecycle/release.js';
-import { isSwitchedOff } from '../test-switches.js';
 import type { Dispatcher } from './dispatcher.js';
 import { noteBeat } from './leases.js';
 import { limitOutcome } from './limit-outcome.js';

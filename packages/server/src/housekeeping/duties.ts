@@ -2,6 +2,8 @@
  * The periodic duties of a server. Each is a bounded batch that any server may do at any time; none needs
  * a leader, and all of them being done by several servers at once costs a little and harms nothing.
  */
+
+import { failpoint } from '@drover/protocol/test-points';
 import type { Logger } from 'pino';
 import type { Database } from '../db/database.js';
 import { passOnCancels } from '../dispatch/cancellations.js';
@@ -9,7 +11,6 @@ import type { Dispatcher } from '../dispatch/dispatcher.js';
 import { createLeases } from '../dispatch/leases.js';
 import type { Pauses } from '../dispatch/pauses.js';
 import { askSurplusToMove } from '../dispatch/rebalance.js';
-import { failpoint } from '../failpoint.js';
 import { countBy } from '../group-by.js';
 import { cancelReturnedJobs } from '../lifecycle/cancel.js';
 import { expireJobs, isAnythingToEnd } from '../lifecycle/expire.js';

@@ -10,10 +10,10 @@
  * When no server could renew (see migration 0001, beacon), expiry proves nothing: leases count as renewed at the end of the gap.
  */
 import type { Grant } from '@drover/protocol';
+import { isSwitchedOff } from '@drover/protocol/test-points';
 import { byKey } from '../db/by-key.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
-import { isSwitchedOff } from '../test-switches.js';
 import { type Change, runVerb, selectChanges, toChanges } from './change.js';
 import { ENDED, finish } from './finish.js';
 import { heldBy, jobsOf } from './jobs-of-session.js';

@@ -3,8 +3,8 @@
  * `o` has the id and the fence that the worker was given, `j` is the job.
  */
 import type { JobVerb } from '@drover/protocol';
+import { isSwitchedOff } from '@drover/protocol/test-points';
 import { byKey } from '../db/by-key.js';
-import { isSwitchedOff } from '../test-switches.js';
 import { mayMove } from './states.js';
 
 const SAME_JOB = byKey('j.id', 'o.id');

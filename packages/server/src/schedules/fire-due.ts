@@ -14,10 +14,10 @@
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { SkipReason } from '@drover/protocol';
+import { failpoint } from '@drover/protocol/test-points';
 import { byKey } from '../db/by-key.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
-import { failpoint } from '../failpoint.js';
 import { calendarDates } from './calendars.js';
 import { type CompiledSchedule, compiledOnce, compileSchedule, type Definition } from './compiled.js';
 import { type Plan, planFiring } from './plan-firing.js';

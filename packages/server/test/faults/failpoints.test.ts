@@ -1,14 +1,14 @@
 /**
- * A server dies, or stands still for longer than a lease, at each step of a job's life. Whatever it had begun, the
- * other server and the workers finish: nothing is lost, nothing runs twice, no attempt is used up by a grant that
- * did not reach its worker.
+ * A server is killed, or frozen for longer than a lease, at each step of a job's life. The other server and the workers
+ * finish whatever it had begun: nothing is lost, nothing runs twice, and a grant that did not reach its worker uses up
+ * no attempt.
  */
 import { spawnSync } from 'node:child_process';
 import { setTimeout as delay } from 'node:timers/promises';
 import { newId } from '@drover/protocol';
+import { FAILPOINTS } from '@drover/protocol/test-points';
 import { createClient } from '@drover/sdk';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { FAILPOINTS, type Failpoint } from '../../src/failpoint.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { createProcesses, type Processes, until } from './support/processes.js';
 
@@ -25,7 +25,7 @@ const LEASE_BESIDE_FREEZE_MS = 4000;
 const FROZEN_MS = 5500;
 
 /** How often a place is passed before the server dies there: in the middle of the work, where there is a middle. */
-const PASSES: Record<Failpoint, number> = {
+const PASSES: Record<(typeof FAILPOINTS.server)[number], number> = {
   'insert.before': 5,
   'insert.committed': 5,
   'claim.committed': 1,
@@ -51,25 +51,33 @@ afterEach(async ({ task }) => {
   await processes.end();
 });
 
-describe('D6, D9, H1: a server that dies', () => {
-  it.each(FAILPOINTS)('at %s costs no job, no attempt and no second run', { timeout: TEST_MS }, async (place) => {
-    const queue = `kill-${place}`;
-    const { acknowledged, breaking } = await runJobs(`${place}:${PASSES[place]}`, queue, LEASE_BESIDE_DEATH_MS);
-    expect(await breaking.exited).toBe('SIGKILL');
-    await expectEachOnce(acknowledged, queue);
-  });
+describe('D6, D9, H1: a server that is killed', () => {
+  it.each(FAILPOINTS.server)(
+    'at %s costs no job, no attempt and no second run',
+    { timeout: TEST_MS },
+    async (place) => {
+      const queue = `kill-${place}`;
+      const { acknowledged, breaking } = await runJobs(`${place}:${PASSES[place]}`, queue, LEASE_BESIDE_DEATH_MS);
+      expect(await breaking.exited).toBe('SIGKILL');
+      await expectEachOnce(acknowledged, queue);
+    },
+  );
 });
 
-// Its workers go to the other server before their leases are over, so nobody loses anything; and when it goes on, what
-// it still believes to be under way has been settled elsewhere.
+// Its workers move to the other server before their leases are over, so no job is lost. When it resumes, the jobs that it
+// still believes to be under way have ended elsewhere.
 describe('D6, D9: a server that is frozen for longer than a lease and resumes', () => {
-  it.each(FAILPOINTS)('at %s costs no job, no attempt and no second run', { timeout: TEST_MS }, async (place) => {
-    const queue = `stop-${place}`;
-    const { acknowledged, breaking } = await runJobs(`${place}:${PASSES[place]}:stop`, queue, LEASE_BESIDE_FREEZE_MS);
-    expect(breaking.child.signalCode).toBeNull();
-    // a worker that was never welcomed does not know the lease: it waits for the frozen server, and holds no job
-    await expectEachOnce(acknowledged, queue, place === 'session.opened' ? ['one'] : []);
-  });
+  it.each(FAILPOINTS.server)(
+    'at %s costs no job, no attempt and no second run',
+    { timeout: TEST_MS },
+    async (place) => {
+      const queue = `stop-${place}`;
+      const { acknowledged, breaking } = await runJobs(`${place}:${PASSES[place]}:stop`, queue, LEASE_BESIDE_FREEZE_MS);
+      expect(breaking.child.signalCode).toBeNull();
+      // a worker that was never welcomed does not know the lease: it waits for the frozen server, and holds no job
+      await expectEachOnce(acknowledged, queue, place === 'session.opened' ? ['one'] : []);
+    },
+  );
 });
 
 /** Adds jobs through both servers, of which one will break, and waits until nothing is left to do. */
@@ -115,10 +123,10 @@ async function runJobs(failpoint: string, queue: string, leaseMs: number) {
   return { acknowledged, breaking };
 }
 
-/** Waits until the process has stopped itself, and lets it go on when its workers' leases are over. */
+/** Waits until the process has frozen itself, and resumes it when its workers' leases are over. */
 async function freezeOnce(pid: number): Promise<void> {
   const stateOf = () => spawnSync('ps', ['-o', 'state=', '-p', String(pid)], { encoding: 'utf8' }).stdout.trim();
-  await until('the server stands still', () => stateOf().startsWith('T'));
+  await until('the server is frozen', () => stateOf().startsWith('T'));
   await delay(FROZEN_MS);
   process.kill(pid, 'SIGCONT');
 }

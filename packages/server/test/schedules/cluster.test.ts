@@ -9,6 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createClient } from '@drover/sdk';
 import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { environmentOf } from '../../../../test/support/test-points/environment.js';
 import { startEmbeddedPostgres } from '../../src/db/embedded.js';
 import { migrate } from '../../src/db/migrate.js';
 import { type CliProcess, startDrover } from '../cli/run-process.js';
@@ -37,10 +38,10 @@ afterEach(async () => {
   await rm(cwd, { recursive: true, maxRetries: 20 });
 });
 
-async function startServer(env: Record<string, string> = {}): Promise<{ server: CliProcess; url: string }> {
+async function startServer(failpoint?: string): Promise<{ server: CliProcess; url: string }> {
   const server = startDrover(['server', '--port', '0', '--beat', '500ms', '--lease', '3s', '--log-format', 'json'], {
     cwd,
-    env: { DROVER_DATABASE_URL: database.url, ...env },
+    env: { DROVER_DATABASE_URL: database.url, ...environmentOf({ failpoint }) },
   });
   servers.push(server);
   return { server, url: (await server.says(LISTENING))[1] as string };
@@ -126,9 +127,9 @@ describe('many schedules on three servers (J7, H5, V2)', () => {
         startServer(),
         startServer(),
         // dies with its third batch sent and unanswered
-        startServer({ DROVER_FAILPOINT: 'fire.committed:3' }),
+        startServer('fire.committed:3'),
         // dies with its fourth batch planned and unsent
-        startServer({ DROVER_FAILPOINT: 'fire.before:4' }),
+        startServer('fire.before:4'),
       ]);
       await putSchedules(first.url, SCHEDULES, '*/2 * * * * *');
       await sleep(2000);

@@ -1,6 +1,6 @@
 /** Runs an attempt that the journal knows of. */
 import type { Outcome } from '@drover/protocol';
-import { failpoint } from '../../failpoint.js';
+import { failpoint } from '@drover/protocol/test-points';
 import type { Attempt } from '../attempt.js';
 import { outcomeOfError } from '../outcome.js';
 import type { Journal } from './journal.js';

@@ -8,7 +8,7 @@
  * at before anything is sent.
  */
 import { write } from 'node:fs';
-import { isSwitchedOff } from '../../test-switches.js';
+import { isSwitchedOff } from '@drover/protocol/test-points';
 import { type LeaseClock, type LeasePhase, type Reading, readClocks, readQuickClocks } from './lease-clock.js';
 import type { SharedState } from './shared-state.js';
 

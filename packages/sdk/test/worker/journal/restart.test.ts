@@ -26,8 +26,7 @@ afterEach(async () => {
 });
 
 function processWith(options: Partial<WorkerOptions> = {}, shell?: string, failpoint?: string): WorkerProcess {
-  const settings = { options: { url: peer.url, slots: 3, journalDir, ...options }, ...(failpoint && { failpoint }) };
-  const started = new WorkerProcess(settings, shell);
+  const started = new WorkerProcess({ options: { url: peer.url, slots: 3, journalDir, ...options }, failpoint }, shell);
   processes.push(started);
   return started;
 }

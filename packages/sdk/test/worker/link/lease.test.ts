@@ -310,8 +310,8 @@ describe('onLeaseLost', () => {
 
 describe('the test switch that takes self-stop away', () => {
   it('lets handlers run on after the end of the lease, and starts nothing then', async () => {
-    const settings = { options: { url: peer.url, slots: 2, onLeaseLost: 'exit' } as const };
-    const worker = new WorkerProcess(settings, 'export DROVER_TEST_WITHOUT=self-stop');
+    const options = { url: peer.url, slots: 2, onLeaseLost: 'exit' as const };
+    const worker = new WorkerProcess({ options, without: ['self-stop'] });
     processes.push(worker);
     const connection = await peer.connection();
     await connection.welcome(LEASE);

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { environmentOf } from '../../../../../test/support/test-points/environment.js';
 
 const CLI = fileURLToPath(new URL('../../../dist/cli/main.js', import.meta.url));
 const WORKER = fileURLToPath(new URL('./worker.mjs', import.meta.url));
@@ -60,8 +61,7 @@ export function createProcesses(): Processes {
     async startServer(databaseUrl, { failpoint, flags = [] } = {}) {
       const port = await freePort();
       const url = `http://127.0.0.1:${port}`;
-      const env: Record<string, string> = { DROVER_DATABASE_URL: databaseUrl };
-      if (failpoint !== undefined) env.DROVER_FAILPOINT = failpoint;
+      const env = { DROVER_DATABASE_URL: databaseUrl, ...environmentOf({ failpoint }) };
       const server = start(CLI, ['server', '--port', String(port), ...FLAGS, ...flags], env);
       await until('the server answers', async () => {
         if (server.child.exitCode !== null) throw new Error(`the server ended at its start:\n${server.log()}`);
@@ -75,9 +75,8 @@ export function createProcesses(): Processes {
       const witness = join(folder, `${name}-${files.length}`);
       files.push(witness);
       const journalDir = hasJournal ? join(folder, `journal-${name}`) : undefined;
-      const env: Record<string, string> = { FAULTS_WORKER: JSON.stringify({ name, urls, witness, journalDir }) };
-      if (failpoint !== undefined) env.DROVER_WORKER_FAILPOINT = failpoint;
-      return start(WORKER, [], env);
+      const settings = JSON.stringify({ name, urls, witness, journalDir });
+      return start(WORKER, [], { FAULTS_WORKER: settings, ...environmentOf({ failpoint }) });
     },
     executions: () => files.flatMap(readExecutions),
     log: () => owned.map(({ child, log }) => `── ${child.spawnfile} ${child.pid}\n${log()}`).join('\n'),
