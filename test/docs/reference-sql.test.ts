@@ -57,7 +57,7 @@ describe('docs/reference/sql.md', () => {
       await client.query('create table orders (id text)');
       await client.query(example?.code ?? '');
       await expect(client.query('select from drover.job')).rejects.toThrow('permission denied');
-      await expect(client.query(`select drover.insert_jobs('[]', 0, now())`)).rejects.toThrow('permission denied');
+      await expect(client.query(`select drover.insert_job_rows('[]')`)).rejects.toThrow('permission denied');
       await client.query('reset role');
       const { rows } = await client.query('select type, queue, state::text as state from drover.jobs order by type');
       expect(rows).toEqual([

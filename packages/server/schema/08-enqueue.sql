@@ -6,13 +6,22 @@
 create function drover.refuse(field text, expected text, got text, like_this anyelement) returns anyelement
 language plpgsql immutable as $$
 begin
-  raise exception 'drover: %: expected %, got %', field, expected, left(got, 200) using errcode = 'invalid_parameter_value';
+  raise exception 'drover: %: expected %, got %', field, expected, coalesce(left(got, 200), 'nothing') using errcode = 'invalid_parameter_value';
 end $$;
 
 -- A field that is absent and one that is null mean the same.
 create function drover.is_absent(value json) returns boolean
 language sql immutable as $$
   select value is null or json_typeof(value) = 'null'
+$$;
+
+-- A JSON number; null for any other value, and for one that is too long or too large to be read.
+create function drover.read_number(value json) returns double precision
+language sql immutable as $$
+  select case
+    when json_typeof(value) = 'number' and value::text ~ '^-?[0-9]{1,20}(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,2})?$'
+      then value::text::double precision
+  end
 $$;
 
 create function drover.checked_duration(field text, value json) returns double precision
@@ -23,9 +32,9 @@ declare
 begin
   if drover.is_absent(value) then return null; end if;
   if json_typeof(value) = 'number' then
-    ms := value::text::double precision;
+    ms := drover.read_number(value);
   elsif json_typeof(value) = 'string' then
-    parts := regexp_match(btrim(value #>> '{}'), '^(\d{1,12}(?:\.\d{1,6})?)(ms|s|m|h|d)$');
+    parts := regexp_match(value #>> '{}', '^\s*([0-9]{1,12}(?:\.[0-9]{1,6})?)(ms|s|m|h|d)\s*$');
     ms := parts[1]::double precision * case parts[2]
       when 'ms' then 1 when 's' then 1000 when 'm' then 60000 when 'h' then 3600000 when 'd' then 86400000 end;
   end if;
@@ -33,14 +42,15 @@ begin
   if ms is null or ms < 0 or ms > 315360000000 then
     return drover.refuse(field, 'a duration such as "30s", "10m", "2h", "3d", or milliseconds', value::text, ms);
   end if;
-  return round(ms);
+  -- halves upwards, as JavaScript does
+  return floor(ms + 0.5);
 end $$;
 
 create function drover.checked_number(field text, value json, low double precision, high double precision)
 returns double precision
 language plpgsql immutable as $$
 declare
-  number double precision := case when json_typeof(value) = 'number' then value::text::double precision end;
+  number double precision := drover.read_number(value);
 begin
   if drover.is_absent(value) then return null; end if;
   if number between low and high then return number; end if;
@@ -50,7 +60,7 @@ end $$;
 create function drover.checked_int(field text, value json, low int, high int) returns int
 language plpgsql immutable as $$
 declare
-  number double precision := case when json_typeof(value) = 'number' then value::text::double precision end;
+  number double precision := drover.read_number(value);
 begin
   if drover.is_absent(value) then return null; end if;
   if number between low and high and number = trunc(number) then return number; end if;
@@ -63,9 +73,13 @@ declare
   given text := value #>> '{}';
 begin
   if drover.is_absent(value) then return null; end if;
-  if json_typeof(value) <> 'string' or given !~ '^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$' then
+  if json_typeof(value) <> 'string' or given
+    !~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]+)?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$'
+  then
     return drover.refuse(field, 'a time in ISO 8601 such as "2030-01-31T12:00:00Z"', value::text, now());
   end if;
+  -- whole milliseconds, as JavaScript has them
+  given := regexp_replace(given, '(\.[0-9]{3})[0-9]+', '\1');
   if extract(year from given::timestamptz at time zone 'UTC') not between 1970 and 9999 then
     return drover.refuse(field, 'a time between the years 1970 and 9999', value::text, now());
   end if;
@@ -113,7 +127,7 @@ begin
   if json_typeof(value) <> 'array' or json_array_length(value) > drover.job_limit('tags') or exists (
     select from json_array_elements(value) tag
     where json_typeof(tag) <> 'string'
-      or length(tag #>> '{}') not between 1 and drover.job_limit('tagLength') or tag #>> '{}' ~ '[[:cntrl:]]'
+      or length(tag #>> '{}') not between 1 and drover.job_limit('tagLength') or tag #>> '{}' ~ '[\u0001-\u001f\u007f-\u009f]'
   ) then
     return drover.refuse('tags', expected, value::text, value);
   end if;
@@ -135,8 +149,11 @@ declare
   end;
 begin
   if drover.is_absent(value) then return null; end if;
+  if json_typeof(value) <> 'object' then
+    return drover.refuse('backoff', 'a JSON object', value::text, value);
+  end if;
   if allowed is null then
-    return drover.refuse('backoff.kind', 'exponential, fixed or list', value::text, value);
+    return drover.refuse('backoff.kind', 'exponential, fixed or list', (value->'kind')::text, value);
   end if;
   perform drover.refuse_unknown_fields('backoff', value, allowed);
   if kind = 'fixed' and drover.is_absent(value->'delay') then
@@ -160,7 +177,13 @@ begin
       'jitter', coalesce(drover.checked_number('backoff.jitter', value->'jitter', 0, 1), 0))
     else json_build_object(
       'kind', kind,
-      'delays', (select json_agg(drover.checked_duration('backoff.delays', d)) from json_array_elements(delays) d),
+      'delays', (
+        select json_agg(coalesce(
+          drover.checked_duration(format('backoff.delays[%s]', place - 1), delay),
+          drover.refuse(format('backoff.delays[%s]', place - 1), 'a duration', 'null', null::double precision)
+        ) order by place)
+        from json_array_elements(delays) with ordinality as listed(delay, place)
+      ),
       'jitter', coalesce(drover.checked_number('backoff.jitter', value->'jitter', 0, 1), 0))
   end;
 end $$;

@@ -12,6 +12,8 @@ import { createLifecycleBench, type JobFields, type LifecycleBench, rowOf, SERVE
 
 const TYPE = 'admitted';
 const MAX_PENDING = 100;
+/** Waits for the standby, when what the first try added may stand on the primary alone. */
+const BARRIER = 'replication_barrier';
 
 let bench: LifecycleBench;
 beforeAll(async () => {
@@ -78,7 +80,7 @@ describe('a statement whose answer is lost', () => {
   test('is repeated, and its job is one job', async () => {
     const { admission, statements } = createBrokenAdmission(loseTheAnswer);
     expect(await admission.enqueue([jobOf()])).toEqual(new Set([0]));
-    expect(statements).toEqual(['insert_jobs', 'insert_jobs']);
+    expect(statements).toEqual(['insert_jobs', 'insert_jobs', BARRIER]);
     expect(await runAll()).toHaveLength(1);
   });
 
@@ -86,15 +88,22 @@ describe('a statement whose answer is lost', () => {
     const { admission, statements } = createBrokenAdmission(nothing, loseTheAnswer);
     const answers = await addTogether(admission, [jobsOf(2), jobsOf(1)]);
     expect(answers).toMatchObject([{ value: new Set([0, 1]) }, { value: new Set([0]) }]);
-    expect(statements).toEqual(['insert_jobs', 'insert_jobs', 'insert_jobs']);
+    expect(statements).toEqual(['insert_jobs', 'insert_jobs', 'insert_jobs', BARRIER]);
     expect(await runAll()).toHaveLength(3);
   });
 
   test('is repeated by the function if it was a COPY, and each of its jobs is one job', async () => {
     const { admission, statements } = createBrokenAdmission(loseTheAnswer);
     expect((await admission.enqueue(jobsOf(50))).size).toBe(50);
-    expect(statements).toEqual(['copy', 'insert_jobs']);
+    expect(statements).toEqual(['copy', 'insert_jobs', BARRIER]);
     expect(await runAll()).toHaveLength(50);
+  });
+
+  test('and which added nothing is repeated until the standby has its job', async () => {
+    const { admission, statements } = createBrokenAdmission(loseTheAnswer, nothing, loseTheAnswer);
+    expect(await admission.enqueue([jobOf()])).toEqual(new Set([0]));
+    expect(statements).toEqual(['insert_jobs', 'insert_jobs', BARRIER, 'insert_jobs', BARRIER]);
+    expect(await runAll()).toHaveLength(1);
   });
 
   test('V1 is repeated after its job has finished: the job stays finished', async () => {

@@ -176,6 +176,24 @@ test('H5 children exist only when their parent’s completion counted', async ()
   expect(changes[1]).toMatchObject({ verb: 'enqueue', from: 'new', to: 'ready', type: 'child', queue: 'default' });
 });
 
+test('a child with an id that was seen before, finished or not, is the same job', async () => {
+  const [ready, done, fresh, parent] = [
+    ...(await bench.add({ type: 'child-ready', payload: 'first' }, { type: 'child-done', payload: 'first' })),
+    newId(),
+    await bench.running(),
+  ] as [string, string, string, ClaimedJob];
+  await bench.runAll('child-done');
+  const children = [ready, done, fresh, fresh].map(
+    (id) => rowOf({ id, type: 'child', payload: 'second', parentId: parent.id }).job,
+  );
+  const completion = { ...parent, runMs: 1, result: undefined, children: JSON.stringify(children) };
+  await completeJobsWithChildren(bench.db.control, SERVER_ID, [completion]);
+  expect((await bench.row(parent.id)).state).toBe('succeeded');
+  expect(await bench.row(ready)).toMatchObject({ type: 'child-ready', payload: 'first', parent_id: null });
+  expect(await bench.row(done)).toMatchObject({ state: 'succeeded', payload: 'first' });
+  expect(await bench.row(fresh)).toMatchObject({ state: 'ready', payload: 'second', parent_id: parent.id });
+});
+
 test('attempts are used up by failures, and the last one ends the job with all errors kept', async () => {
   const type = `three-${newId()}`;
   const [id] = (await bench.add({ type, maxAttempts: 3 })) as [string];

@@ -235,10 +235,10 @@ describe('enqueue_many', () => {
 describe('bad input is answered with the field, the value and what was expected', () => {
   const LONG = 'x'.repeat(129);
   const options: [object, RegExp][] = [
-    [{ id: 'mine' }, /id: expected a UUID, got mine/],
-    [{ id: 'ffffffff-ffff-7fff-8fff-ffffffffffff' }, /id: its time lies more than a day ahead/],
+    [{ id: 'mine' }, /id: expected a UUID, got "mine"/],
+    [{ id: 'ffffffff-ffff-7fff-8fff-ffffffffffff' }, /id: its time is more than a day ahead/],
     [{ queue: '' }, /queue: expected a name/],
-    [{ queue: 'a b' }, /queue: expected a name .* got a b/],
+    [{ queue: 'a b' }, /queue: expected a name .* got "a b"/],
     [{ queue: LONG }, /queue: expected a name .* at most 128 characters/],
     [{ queue: { a: 1 } }, /queue: expected a name/],
     [{ priority: 1001 }, /priority: expected a whole number from -1000 to 1000, got 1001/],
@@ -247,37 +247,40 @@ describe('bad input is answered with the field, the value and what was expected'
     [{ priority: 99999999999999 }, /priority: expected a whole number/],
     [{ maxAttempts: 0 }, /maxAttempts: expected a whole number from 1 to 1000, got 0/],
     [{ maxAttempts: true }, /maxAttempts: expected a whole number .* got true/],
-    [{ timeout: 'soon' }, /timeout: expected a duration such as "30s".* got soon/],
+    [{ timeout: 'soon' }, /timeout: expected a duration such as "30s".* got "soon"/],
     [{ timeout: -1 }, /timeout: expected a duration .* got -1/],
-    [{ retention: '99999999d' }, /retention: expected a duration .* got 99999999d/],
-    [{ delay: '5 minutes' }, /delay: expected a duration .* got 5 minutes/],
+    [{ retention: '99999999d' }, /retention: expected a duration .* got "99999999d"/],
+    [{ delay: '5' }, /delay: expected a duration such as "30s".* got "5"/],
+    [{ delay: '5 minutes' }, /delay: expected a duration .* got "5 minutes"/],
     [{ delay: [] }, /delay: expected a duration/],
-    [{ runAt: 'tomorrow' }, /runAt: expected a time in ISO 8601 .* got tomorrow/],
+    [{ runAt: 'tomorrow' }, /runAt: expected a time in ISO 8601 .* got "tomorrow"/],
     [{ runAt: '2030-01-31' }, /runAt: expected a time in ISO 8601/],
     [{ runAt: '2030-01-31T12:00:00' }, /runAt: expected a time in ISO 8601/],
-    [{ runAt: '2030-02-30T12:00:00Z' }, /runAt: expected a time in ISO 8601 .* got 2030-02-30/],
+    [{ runAt: '2030-02-30T12:00:00Z' }, /runAt: expected a time in ISO 8601 .* got "2030-02-30/],
     [{ runAt: '2030-01-31T25:00:00Z' }, /runAt: expected a time in ISO 8601/],
     [{ runAt: 5 }, /runAt: expected a time in ISO 8601 .* got 5/],
     [{ expiresAt: '' }, /expiresAt: expected a time in ISO 8601/],
     [{ delay: 1, runAt: '2030-01-31T12:00:00Z' }, /runAt: expected either delay or runAt, not both/],
     [
       { tags: 'urgent' },
-      /tags: expected at most 20 texts of 1 to 128 characters without control characters, got "urgent"/,
+      /tags: expected at most 20 strings of 1 to 128 characters without control characters, got "urgent"/,
     ],
-    [{ tags: [''] }, /tags: expected at most 20 texts/],
-    [{ tags: [5] }, /tags: expected at most 20 texts .* got \[5\]/],
-    [{ tags: [LONG] }, /tags: expected at most 20 texts/],
-    [{ tags: Array(21).fill('x') }, /tags: expected at most 20 texts/],
-    [{ backoff: 'fast' }, /backoff.kind: expected exponential, fixed or list, got "fast"/],
-    [{ backoff: { kind: 'random' } }, /backoff.kind: expected exponential, fixed or list/],
+    [{ tags: [''] }, /tags: expected at most 20 strings/],
+    [{ tags: [5] }, /tags: expected at most 20 strings .* got \[5\]/],
+    [{ tags: [LONG] }, /tags: expected at most 20 strings/],
+    [{ tags: Array(21).fill('x') }, /tags: expected at most 20 strings/],
+    [{ backoff: 'fast' }, /backoff: expected a JSON object, got "fast"/],
+    [{ backoff: { kind: 'random' } }, /backoff.kind: expected exponential, fixed or list, got "random"/],
     [{ backoff: { kind: 'fixed' } }, /backoff.delay: expected a duration/],
-    [{ backoff: { kind: 'fixed', delay: 'x' } }, /backoff.delay: expected a duration .* got x/],
+    [{ backoff: { kind: 'fixed', delay: 'x' } }, /backoff.delay: expected a duration .* got "x"/],
     [{ backoff: { kind: 'fixed', delay: 1, base: 1 } }, /backoff: unknown field "base"/],
+    [{ backoff: { kind: 'list' } }, /backoff.delays: expected 1 to 100 durations, got nothing/],
     [{ backoff: { kind: 'list', delays: [] } }, /backoff.delays: expected 1 to 100 durations/],
-    [{ backoff: { kind: 'list', delays: ['x'] } }, /backoff.delays: expected a duration .* got x/],
+    [{ backoff: { kind: 'list', delays: ['x'] } }, /backoff.delays\[0\]: expected a duration .* got "x"/],
     [{ backoff: { kind: 'exponential', factor: 0 } }, /backoff.factor: expected a number from 1 to 10, got 0/],
     [{ backoff: { kind: 'exponential', jitter: 2 } }, /backoff.jitter: expected a number from 0 to 1, got 2/],
-    [{ colour: 'red' }, /unknown field "colour", expected one of id, type, payload, queue/],
+    [{ onLost: 'keep' }, /onLost: expected rerun or hold, got "keep"/],
+    [{ colour: 'red' }, /options: unknown field "colour", expected one of id, queue, priority/],
     [{ type: 'other' }, /options: unknown field "type"/],
     [{ payload: 1 }, /options: unknown field "payload"/],
     [[1], /options: expected a JSON object, got \[1\]/],
@@ -292,7 +295,7 @@ describe('bad input is answered with the field, the value and what was expected'
   test.each([
     [null, /type: expected the name of a job type/],
     ['', /type: expected a name/],
-    ['two words', /type: expected a name .* got two words/],
+    ['two words', /type: expected a name .* got "two words"/],
     ['-dash', /type: expected a name/],
     [LONG, /type: expected a name/],
   ])('type %j', async (type, message) => {
@@ -303,10 +306,10 @@ describe('bad input is answered with the field, the value and what was expected'
     [{}, /expected an array of at most 10000 jobs/],
     ['x', /expected an array/],
     [null, /expected an array/],
-    [[5], /expected a job as a JSON object, got 5/],
-    [[null], /expected a job as a JSON object, got null/],
+    [[5], /job: expected a JSON object, got 5/],
+    [[null], /job: expected a JSON object, got null/],
     [[{}], /type: expected the name of a job type/],
-    [[{ type: 'plain', payloads: 1 }], /unknown field "payloads"/],
+    [[{ type: 'plain', payloads: 1 }], /unknown field "payloads", expected one of id, type, payload, queue/],
   ])('enqueue_many of %j', async (jobs, message) => {
     await expect(enqueueMany(jobs)).rejects.toThrow(message);
   });
@@ -316,7 +319,7 @@ describe('bad input is answered with the field, the value and what was expected'
     const id = await enqueue('plain', fits);
     expect(String((await rowOf(id))?.payload)).toHaveLength(fits.length);
     const over = enqueue('plain', `${fits}x`);
-    await expect(over).rejects.toThrow('payload: 1048577 bytes, the limit is 1048576');
+    await expect(over).rejects.toThrow('payload: expected at most 1048576 bytes of JSON, got 1048577');
     await expect(over).rejects.toMatchObject({ code: '54000' });
   });
 });
@@ -324,7 +327,7 @@ describe('bad input is answered with the field, the value and what was expected'
 describe('as strict as the API, and as lenient', () => {
   const refused: [object, RegExp][] = [
     [{ runAt: '2030-01-31T12:00:00+99:99' }, /runAt: expected a time in ISO 8601/],
-    [{ tags: ['a\u0000'] }, /options: expected texts without \\u0000/],
+    [{ tags: ['a\u0000'] }, /options: expected strings without \\u0000/],
     [{ runAt: '1900-01-31T12:00:00Z' }, /runAt: expected a time between the years 1970 and 9999/],
     [{ priority: '5' }, /priority: expected a whole number/],
     [{ queue: true }, /queue: expected a name/],
@@ -355,7 +358,9 @@ describe('a role that may only call the two functions', () => {
     'select * from drover.job_history',
     'select * from drover.setting',
     "insert into drover.lane values ('q', 't')",
-    "select drover.insert_jobs('[]', 0, now())",
+    'select drover.insert_jobs(null, null, null, null, null, null, now())',
+    "select drover.insert_job_rows('[]')",
+    'select drover.finish_copy(null, null, now(), null, null)',
     'delete from drover.session',
   ])('cannot %s', async (statement) => {
     await expect(app.query(statement)).rejects.toThrow(/permission denied/);
