@@ -186,7 +186,7 @@ test('a child with an id that was seen before, finished or not, is the same job'
   const children = [ready, done, fresh, fresh].map(
     (id) => rowOf({ id, type: 'child', payload: 'second', parentId: parent.id }).job,
   );
-  const completion = { ...parent, runMs: 1, result: undefined, children: JSON.stringify(children) };
+  const completion = { ...parent, runMs: 1, children };
   await completeJobsWithChildren(bench.db.control, SERVER_ID, [completion]);
   expect((await bench.row(parent.id)).state).toBe('succeeded');
   expect(await bench.row(ready)).toMatchObject({ type: 'child-ready', payload: 'first', parent_id: null });
