@@ -63,7 +63,7 @@ export function readBulk(text: string): BulkGroup[] {
       from = after;
     }
     jobs += payloads.length;
-    if (jobs > LIMITS.batchJobs) throw tooMany();
+    checkBatchSize(jobs);
     groups.push({ head, payloads });
   }
   return groups;
@@ -97,7 +97,9 @@ function missingPayload(place: number): DroverError {
   return new DroverError('invalid_request', `${field}: ${message}`, { issues: [{ field, message }] });
 }
 
-function tooMany(): DroverError {
-  const message = `expected at most ${LIMITS.batchJobs} jobs in one request`;
-  return new DroverError('batch_too_large', message, { limit: LIMITS.batchJobs });
+/** Throws if they are too many for one request. */
+export function checkBatchSize(jobs: number): void {
+  if (jobs <= LIMITS.batchJobs) return;
+  const message = `jobs: expected at most ${LIMITS.batchJobs} jobs in one request, got ${jobs} or more`;
+  throw new DroverError('batch_too_large', message, { limit: LIMITS.batchJobs });
 }

@@ -5,6 +5,7 @@ export {
   type BulkHead,
   type BulkJob,
   bulkHeadSchema,
+  checkBatchSize,
   readBulk,
   writeBulk,
 } from './bulk.js';

@@ -180,7 +180,7 @@ describe('a body is refused', () => {
     for (const body of [[...half(most), ...half(1)], half(most + 1)]) {
       expect(errorFor(...body)).toMatchObject({
         code: 'batch_too_large',
-        message: 'expected at most 10000 jobs in one request',
+        message: 'jobs: expected at most 10000 jobs in one request, got 10001 or more',
         details: { limit: most },
       });
     }

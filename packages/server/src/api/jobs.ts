@@ -1,5 +1,5 @@
 /** The routes under /jobs. */
-import { DroverError, isFinished, type JobState, LIMITS, readBulk, statesBefore } from '@drover/protocol';
+import { checkBatchSize, DroverError, isFinished, type JobState, LIMITS, readBulk, statesBefore } from '@drover/protocol';
 import { checkedJob, checkedJobs, checkJobs } from '../admission/check-jobs.js';
 import { toJobsToInsert } from '../admission/job-to-insert.js';
 import type { ServerConfig } from '../config/server-config.js';
@@ -35,6 +35,7 @@ export function jobHandlers({ engine, db, config }: JobsDeps): JobRoutes {
     },
 
     async enqueueJobs({ body }) {
+      checkBatchSize(body.jobs.length);
       const jobs = checkedJobs(body.jobs, limits());
       const existed = await engine.enqueue(jobs);
       return { items: jobs.map(({ id }, place) => ({ id, created: !existed.has(place) })) };

@@ -216,7 +216,7 @@ function errorCodes(route: Route): ErrorCode[] {
   if (route.path.includes('/calendars/:name') && route.method === 'GET') codes.push('calendar_not_found');
   if (route.path.includes('/calendars/:name') && route.method === 'DELETE') codes.push('calendar_in_use');
   if (route.path.endsWith('/backfill')) codes.push('range_too_large');
-  if (route.path.endsWith('/batch')) codes.push('batch_too_large');
+  if (route.path.endsWith('/batch') || route.path.endsWith('/bulk')) codes.push('batch_too_large');
   if (route.method === 'GET' && /\/(jobs|schedules|occurrences)$/.test(route.path)) codes.push('invalid_cursor');
   return codes;
 }
