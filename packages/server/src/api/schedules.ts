@@ -1,13 +1,13 @@
 /** The routes under /schedules and /calendars. */
 import type { Database } from '../db/database.js';
-import { findSchedule, listOccurrences, listSchedules } from '../queries/list-schedules.js';
-import { backfillSchedule, triggerSchedule } from '../schedules/add-occurrences.js';
+import { backfillSchedule, triggerSchedule } from '../schedules/backfill-schedule.js';
 import { calendarDates, deleteCalendar, getCalendar, listCalendars, putCalendar } from '../schedules/calendars.js';
 import { checkTiming } from '../schedules/check-schedule.js';
-import { compileSchedule } from '../schedules/compiled.js';
-import { previewSchedule } from '../schedules/preview.js';
+import { findSchedule, listOccurrences, listSchedules } from '../schedules/list-schedules.js';
 import { deleteSchedule, pauseSchedule, putSchedule, resumeSchedule } from '../schedules/put-schedule.js';
 import type { Report } from '../schedules/report.js';
+import { previewSchedule } from '../schedules/timing/preview.js';
+import { createTimetable } from '../schedules/timing/timetable.js';
 import type { RouteHandlers } from './route-handler.js';
 
 type SchedulesDeps = {
@@ -85,7 +85,7 @@ export function scheduleHandlers({ db: { bulk, reads }, onChange, report }: Sche
       const dates = await calendarDates(reads, timing.exclude?.calendars);
       checkTiming(timing, dates);
       const afterMs = after === undefined ? Date.now() : Date.parse(after);
-      return previewSchedule(compileSchedule(name, timing, dates), afterMs, count);
+      return previewSchedule(createTimetable(name, timing, dates), afterMs, count);
     },
 
     listCalendars: async () => ({ items: await listCalendars(reads) }),

@@ -1,8 +1,8 @@
 /** What a new schedule must keep to beyond its schema: patterns that can be read, times that come, a payload that fits. */
 import { DroverError, LIMITS, type NewSchedule, type ScheduleTiming } from '@drover/protocol';
-import { CronError, parseCron } from './cron.js';
-import { nextMatch } from './cron-match.js';
-import { occurrencesOf } from './next-run.js';
+import { CronError, parseCron } from './timing/cron.js';
+import { nextMatch } from './timing/cron-match.js';
+import { occurrencesOf } from './timing/occurrences.js';
 
 export function checkTiming(timing: ScheduleTiming, calendarDates: readonly string[]): void {
   timing.specs.forEach((spec, index) => {

@@ -19,9 +19,9 @@ import { byKey } from '../db/by-key.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import { calendarDates } from './calendars.js';
-import { type CompiledSchedule, compiledOnce, compileSchedule, type Definition } from './compiled.js';
 import { type Plan, planFiring } from './plan-firing.js';
 import { milliseconds } from './schedule-row.js';
+import { compiledOnce, createTimetable, type Definition, type Timetable } from './timing/timetable.js';
 import { toWritten, type Written, writeFirings } from './write-firings.js';
 
 /** Which of the schedules are this server's own: those whose id leaves `index` when divided by `of`. */
@@ -155,14 +155,11 @@ export async function settleSchedule(db: Runner, id: string): Promise<Fired> {
 type Versioned = Pick<DueSchedule, 'id' | 'version' | 'name' | 'definition'>;
 
 /** The schedule ready to be asked. A change of its calendars is a new version of it. */
-export function compiledFor(
-  db: Runner,
-  { id, version, name, definition }: Versioned,
-): CompiledSchedule | Promise<CompiledSchedule> {
+export function compiledFor(db: Runner, { id, version, name, definition }: Versioned): Timetable | Promise<Timetable> {
   const calendars = definition.exclude?.calendars;
-  if (!calendars?.length) return compileSchedule(name, definition, []);
+  if (!calendars?.length) return createTimetable(name, definition, []);
   return compiledOnce(`${id} ${version}`, async () =>
-    compileSchedule(name, definition, await calendarDates(db, calendars)),
+    createTimetable(name, definition, await calendarDates(db, calendars)),
   );
 }
 

@@ -14,11 +14,11 @@
  */
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
-import { ARMABLE_COLUMNS, type ArmableSchedule, writeNextTimes } from './arm.js';
-import type { CompiledSchedule, Definition } from './compiled.js';
-import { isOfEveryHour, parseCron } from './cron.js';
+import { ARMABLE_COLUMNS, type ArmableSchedule, writeNextTimes } from './next-times.js';
 import { milliseconds } from './schedule-row.js';
-import { offsetAt, ZONE_RULES, type Zone, zoneOf } from './zone.js';
+import { isOfEveryHour, parseCron } from './timing/cron.js';
+import type { Definition, Timetable } from './timing/timetable.js';
+import { offsetAt, ZONE_RULES, type Zone, zoneOf } from './timing/zone.js';
 
 type OutdatedSchedule = ArmableSchedule & { nextMs: number; nextOffsetMs: number | null };
 
@@ -72,7 +72,7 @@ async function moveAll(db: Runner, rows: OutdatedSchedule[], rules: string): Pro
 }
 
 /** The moment after which the first one is what was next on the wall. */
-function countFrom(row: OutdatedSchedule, { definition, occurrences }: CompiledSchedule): number {
+function countFrom(row: OutdatedSchedule, { definition, occurrences }: Timetable): number {
   const { handledUntilMs, nextMs, nextOffsetMs } = row;
   const zone = zoneOf(definition.timeZone);
   const isMoved = nextOffsetMs !== null && offsetAt(zone, nextMs) !== nextOffsetMs;

@@ -8,7 +8,7 @@
  * have one row together.
  */
 import type { OccurrenceState, SkipReason } from '@drover/protocol';
-import type { CompiledSchedule } from './compiled.js';
+import type { Timetable } from './timing/timetable.js';
 
 export type ScheduleStatus = {
   /** All nominal times up to here are accounted for. */
@@ -51,7 +51,7 @@ export const MAX_LOOKS_A_ROUND = 20_000;
 /** More than so many that are left out in a row, for the same reason, are written as a run. */
 export const MAX_ROWS_IN_A_ROW = 100;
 
-export function planFiring(schedule: CompiledSchedule, status: ScheduleStatus, nowMs: number): Plan {
+export function planFiring(schedule: Timetable, status: ScheduleStatus, nowMs: number): Plan {
   const { definition, occurrences: times, dueAt } = schedule;
   const decided: PlannedOccurrence[] = [];
   const spent = status.fired + (status.waitingMs === undefined ? 0 : 1);
@@ -100,11 +100,7 @@ function pauseNoteFor(limit: number | undefined, failures: number): string | und
   return `the last ${limit === 1 ? 'job' : `${limit} jobs`} of this schedule failed`;
 }
 
-function isMissed(
-  { catchUp, catchUpWindow }: CompiledSchedule['definition'],
-  lateMs: number,
-  isLast: boolean,
-): boolean {
+function isMissed({ catchUp, catchUpWindow }: Timetable['definition'], lateMs: number, isLast: boolean): boolean {
   if (lateMs <= ON_TIME_MS) return false;
   if (lateMs > catchUpWindow) return true;
   return catchUp === 'none' || (catchUp === 'last' && !isLast);
@@ -112,7 +108,7 @@ function isMissed(
 
 /** What the overlap policy makes of an occurrence, and of one that waits. */
 function decide(
-  overlap: CompiledSchedule['definition']['overlap'],
+  overlap: Timetable['definition']['overlap'],
   run: { left: number; previousLives: boolean; waitingMs: number | undefined },
   occurrence: { nominalMs: number; dueMs: number },
   decided: PlannedOccurrence[],

@@ -6,10 +6,10 @@
 import { DroverError, type NewSchedule } from '@drover/protocol';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
-import { armSchedule } from './arm.js';
 import { calendarDates } from './calendars.js';
 import { checkedPayload, checkTiming } from './check-schedule.js';
 import { settleSchedule } from './fire-due.js';
+import { armSchedule } from './next-times.js';
 import type { Report } from './report.js';
 import { NOW, toJobRow } from './schedule-row.js';
 

@@ -1,8 +1,8 @@
 /** Schedules between the form the database keeps and the forms that the rest of the server uses. */
 import type { NewSchedule, Schedule, ScheduleSpec } from '@drover/protocol';
 import { writtenSpec } from '@drover/protocol';
-import type { Definition } from './compiled.js';
-import { describeSchedule } from './describe.js';
+import { describeSchedule } from './timing/describe.js';
+import type { Definition } from './timing/timetable.js';
 
 /** A moment as milliseconds; nominal times have no fractions of them, others are cut down. */
 export const milliseconds = (column: string) => `floor(extract(epoch from ${column}) * 1000)::double precision`;

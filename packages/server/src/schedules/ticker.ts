@@ -5,10 +5,10 @@
 import type { Logger } from 'pino';
 import { createAlarm } from '../alarm.js';
 import type { Runner } from '../db/database.js';
-import { armSchedules } from './arm.js';
+import { findWork } from './find-work.js';
 import { type Fired, fireDue, fireOverdue, fireWaiting, jobsToCancel, OVERDUE_MS, type Share } from './fire-due.js';
 import { FIRST_ID, followNewRules, replaceOlderRules } from './follow-rules.js';
-import { lookAround } from './look-around.js';
+import { armSchedules } from './next-times.js';
 import type { Report } from './report.js';
 
 export type Ticker = {
@@ -46,7 +46,7 @@ export function createTicker(deps: TickerDeps): Ticker {
 
   /** Gives the milliseconds until it should run again. */
   async function tick(signal: AbortSignal): Promise<number> {
-    const { dueInMs, needsUpkeep } = await lookAround(db);
+    const { dueInMs, needsUpkeep } = await findWork(db);
     const pauseMs = await upkeepIfDue(signal, needsUpkeep || olderRulesAfter !== undefined);
     if (dueInMs === null || dueInMs > 0) return Math.min(pauseMs, Math.max(1, dueInMs ?? pauseMs));
 

@@ -7,11 +7,11 @@ import { plainArray, textArray } from '../db/array-text.js';
 import { byKey } from '../db/by-key.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
-import { type CompiledSchedule, toNextTime } from './compiled.js';
 import type { DueSchedule } from './fire-due.js';
 import type { Plan } from './plan-firing.js';
 import { foundByRules } from './schedule-row.js';
-import { ZONE_RULES } from './zone.js';
+import { type Timetable, toNextTime } from './timing/timetable.js';
+import { ZONE_RULES } from './timing/zone.js';
 
 /** Of an occurrence that waits, and of one that was skipped and is backfilled; one that has fired stays as it is. */
 export const DECIDED_ANEW = `on conflict (schedule_id, nominal_at) do update
@@ -101,7 +101,7 @@ export async function writeFirings(db: Runner, plans: readonly Written[]): Promi
 /** A plan as the statement takes it. */
 export type Written = ReturnType<typeof toWritten>;
 
-export function toWritten(row: DueSchedule, plan: Plan, compiled: CompiledSchedule) {
+export function toWritten(row: DueSchedule, plan: Plan, compiled: Timetable) {
   const occurrences = plan.occurrences.map(({ nominalMs, dueMs, state, reason, run }) => ({
     schedule_id: row.id,
     nominal_at: iso(nominalMs),

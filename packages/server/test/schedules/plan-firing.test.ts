@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import { compileSchedule, type Definition } from '../../src/schedules/compiled.js';
 import {
   MAX_JOBS_A_ROUND,
   MAX_LOOKS_A_ROUND,
@@ -7,6 +6,7 @@ import {
   planFiring,
   type ScheduleStatus,
 } from '../../src/schedules/plan-firing.js';
+import { createTimetable, type Definition } from '../../src/schedules/timing/timetable.js';
 
 const MINUTE_MS = 60_000;
 const NOON = Date.UTC(2030, 0, 1, 12);
@@ -23,7 +23,7 @@ function plan(more: Partial<Definition>, now: number, status: Partial<ScheduleSt
     ...{ handledUntilMs: NOON, fired: 0, previousLives: false, waitingMs: undefined, failuresInARow: 0 },
     ...status,
   };
-  return planFiring(compileSchedule('s', definition, []), before, now);
+  return planFiring(createTimetable('s', definition, []), before, now);
 }
 
 const told = ({ occurrences }: ReturnType<typeof plan>) =>

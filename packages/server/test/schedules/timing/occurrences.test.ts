@@ -7,9 +7,9 @@ import { CronExpressionParser } from 'cron-parser';
 import fc from 'fast-check';
 import { IANAZone } from 'luxon';
 import { describe, expect, it } from 'vitest';
-import { parseCron } from '../../src/schedules/cron.js';
-import { nextMatch } from '../../src/schedules/cron-match.js';
-import { occurrencesOf, type TimingWithCalendars } from '../../src/schedules/next-run.js';
+import { parseCron } from '../../../src/schedules/timing/cron.js';
+import { nextMatch } from '../../../src/schedules/timing/cron-match.js';
+import { occurrencesOf, type TimingWithCalendars } from '../../../src/schedules/timing/occurrences.js';
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;

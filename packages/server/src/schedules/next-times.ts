@@ -5,10 +5,10 @@
 import { byKey } from '../db/by-key.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
-import { type CompiledSchedule, type Definition, toNextTime } from './compiled.js';
 import { compiledFor } from './fire-due.js';
 import { foundByRules, milliseconds } from './schedule-row.js';
-import { ZONE_RULES } from './zone.js';
+import { type Definition, type Timetable, toNextTime } from './timing/timetable.js';
+import { ZONE_RULES } from './timing/zone.js';
 
 export type ArmableSchedule = {
   id: string;
@@ -69,7 +69,7 @@ export async function armSchedule(db: Runner, name: string): Promise<void> {
 export async function writeNextTimes<Row extends ArmableSchedule>(
   db: Runner,
   rows: Row[],
-  { countFrom = ({ handledUntilMs }: Row, _: CompiledSchedule) => handledUntilMs, rules = ZONE_RULES } = {},
+  { countFrom = ({ handledUntilMs }: Row, _: Timetable) => handledUntilMs, rules = ZONE_RULES } = {},
 ): Promise<number> {
   if (rows.length === 0) return 0;
   const given = await Promise.all(
@@ -85,7 +85,7 @@ export async function writeNextTimes<Row extends ArmableSchedule>(
 
 async function nextOf(
   { id, revision, definition, fired, handledUntilMs }: ArmableSchedule,
-  compile: () => Promise<{ compiled: CompiledSchedule; fromMs: number }>,
+  compile: () => Promise<{ compiled: Timetable; fromMs: number }>,
 ) {
   const handled = (ms: number) => ({ id, revision, handled_until: new Date(ms).toISOString() });
   try {

@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { compileSchedule, type Definition } from '../../src/schedules/compiled.js';
-import { CronError, parseCron } from '../../src/schedules/cron.js';
-import { nextMatch } from '../../src/schedules/cron-match.js';
-import { describeSchedule } from '../../src/schedules/describe.js';
-import { previewSchedule } from '../../src/schedules/preview.js';
+import { CronError, parseCron } from '../../../src/schedules/timing/cron.js';
+import { nextMatch } from '../../../src/schedules/timing/cron-match.js';
+import { describeSchedule } from '../../../src/schedules/timing/describe.js';
+import { previewSchedule } from '../../../src/schedules/timing/preview.js';
+import { createTimetable, type Definition } from '../../../src/schedules/timing/timetable.js';
 
 const day = (ms: number | undefined) => (ms === undefined ? undefined : new Date(ms).toISOString().slice(0, 10));
 const from = (pattern: string, date: string) => day(nextMatch(parseCron(pattern), Date.parse(date)));
@@ -120,7 +120,7 @@ describe('the words for a schedule (J7)', () => {
 describe('a preview (J7)', () => {
   const preview = (more: Partial<Definition>, after: string) =>
     previewSchedule(
-      compileSchedule('s', definition('30 2 * * *', { timeZone: 'Europe/Berlin', ...more }), []),
+      createTimetable('s', definition('30 2 * * *', { timeZone: 'Europe/Berlin', ...more }), []),
       Date.parse(after),
       2,
     );

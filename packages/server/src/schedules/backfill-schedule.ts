@@ -5,10 +5,10 @@
 import { type Backfilled, DroverError, LIMITS, newId } from '@drover/protocol';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
-import type { Definition } from './compiled.js';
 import { compiledFor } from './fire-due.js';
 import { scheduleNotFound } from './put-schedule.js';
 import { NOW } from './schedule-row.js';
+import type { Definition } from './timing/timetable.js';
 import { DECIDED_ANEW, madeJobs } from './write-firings.js';
 
 const find = sql('schedule_for_hand')`

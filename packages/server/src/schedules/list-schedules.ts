@@ -2,9 +2,9 @@
 import { DroverError, type Occurrence, type Schedule, type ScheduleState } from '@drover/protocol';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
-import { scheduleNotFound } from '../schedules/put-schedule.js';
-import { SCHEDULE_COLUMNS, type ScheduleRow, toSchedule } from '../schedules/schedule-row.js';
-import { RUN_MARK } from '../schedules/write-firings.js';
+import { scheduleNotFound } from './put-schedule.js';
+import { SCHEDULE_COLUMNS, type ScheduleRow, toSchedule } from './schedule-row.js';
+import { RUN_MARK } from './write-firings.js';
 
 const find = sql('find_schedule')`select ${SCHEDULE_COLUMNS} from drover.schedule where name = $1`;
 

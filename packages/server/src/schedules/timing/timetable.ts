@@ -3,14 +3,14 @@
  * 135 of 540 ms when 10,000 were kept, and 56 ms without. Only those with calendars are kept, which have to be asked for.
  */
 import type { ScheduleTiming } from '@drover/protocol';
-import { dueTime } from './due-time.js';
-import { type Occurrences, occurrencesOf } from './next-run.js';
+import { type Occurrences, occurrencesOf } from './occurrences.js';
+import { dueTime } from './spread-and-jitter.js';
 import { offsetAt, zoneOf } from './zone.js';
 
 /** As it is kept in the database, without what its jobs are. */
 export type Definition = ScheduleTiming;
 
-export type CompiledSchedule = {
+export type Timetable = {
   name: string;
   definition: Definition;
   occurrences: Occurrences;
@@ -21,13 +21,9 @@ export type CompiledSchedule = {
 export type NextTime = { next_at: string; due_at: string; next_offset_ms: number };
 
 const MAX_KEPT = 20_000;
-const kept = new Map<string, CompiledSchedule>();
+const kept = new Map<string, Timetable>();
 
-export function compileSchedule(
-  name: string,
-  definition: Definition,
-  calendarDates: readonly string[],
-): CompiledSchedule {
+export function createTimetable(name: string, definition: Definition, calendarDates: readonly string[]): Timetable {
   return {
     name,
     definition,
@@ -36,7 +32,7 @@ export function compileSchedule(
   };
 }
 
-export function toNextTime({ definition }: CompiledSchedule, nominalMs: number, dueMs: number): NextTime {
+export function toNextTime({ definition }: Timetable, nominalMs: number, dueMs: number): NextTime {
   return {
     next_at: new Date(nominalMs).toISOString(),
     due_at: new Date(dueMs).toISOString(),
@@ -45,7 +41,7 @@ export function toNextTime({ definition }: CompiledSchedule, nominalMs: number, 
 }
 
 /** The same, remembered under a key that changes with the definition and its calendars. */
-export async function compiledOnce(key: string, compile: () => Promise<CompiledSchedule>): Promise<CompiledSchedule> {
+export async function compiledOnce(key: string, compile: () => Promise<Timetable>): Promise<Timetable> {
   const known = kept.get(key);
   if (known) return known;
   const compiled = await compile();

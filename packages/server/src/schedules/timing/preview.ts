@@ -1,11 +1,11 @@
 /** The next times of a schedule in UTC and local time, with what the changes of clocks do to them. */
 import type { Preview } from '@drover/protocol';
-import type { CompiledSchedule } from './compiled.js';
 import { describeSchedule } from './describe.js';
-import { occurrencesOf, repeatPolicy } from './next-run.js';
+import { occurrencesOf, repeatPolicy } from './occurrences.js';
+import type { Timetable } from './timetable.js';
 import { offsetAt, type Zone, zoneOf } from './zone.js';
 
-export function previewSchedule(schedule: CompiledSchedule, afterMs: number, count: number): Preview {
+export function previewSchedule(schedule: Timetable, afterMs: number, count: number): Preview {
   const { definition } = schedule;
   const zone = zoneOf(definition.timeZone);
   const occurrences: Preview['occurrences'] = [];
@@ -39,7 +39,7 @@ export function localText(zone: Zone, ms: number): string {
 }
 
 /** Only times of cron patterns are read off a clock. */
-function clockNote({ definition }: CompiledSchedule, zone: Zone, ms: number): string | null {
+function clockNote({ definition }: Timetable, zone: Zone, ms: number): string | null {
   const patterns = definition.specs.filter((spec) => spec.kind === 'cron');
   if (patterns.length === 0) return null;
   const { start, end, offsetMs } = zone.periodAt(ms);
