@@ -51,8 +51,8 @@ describe('the clock of a server jumps (J7, H5, V2)', () => {
       const client = stage.client(servers[0].url);
       await client.schedules.put('s0', { cron: '* * * * * *', catchUp: 'all', job });
       await stage.pool.query(
-        `insert into drover.schedule (name, definition, job, handled_until)
-         select 's' || n, s.definition, s.job, date_trunc('milliseconds', now())
+        `insert into drover.schedule (name, definition, job, handled_until, next_at, due_at)
+         select 's' || n, s.definition, s.job, date_trunc('milliseconds', now()), now(), now()
          from drover.schedule s, generate_series(1, $1) n where s.name = 's0'`,
         [SCHEDULES - 1],
       );

@@ -4,7 +4,7 @@
 -- - all nominal times of a schedule up to handled_until are decided and in drover.occurrence (as far as that is kept), those
 --   after it are not: one statement writes both, with the jobs it makes;
 -- - revision grows with every change of a row, so a plan that was computed from an older row changes nothing;
--- - a schedule that is neither paused nor ended and has no next time is about to get one: see schedules/arm.
+-- - a schedule has a next time unless it is paused or has ended (constraint schedule_moves_on), so none is forgotten.
 
 create table drover.schedule (
   -- not the name: a schedule that is deleted and created again is another one
@@ -45,7 +45,7 @@ create table drover.schedule (
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   constraint schedule_has_both_times check ((next_at is null) = (due_at is null)),
-  constraint schedule_rests check (next_at is null or (paused_at is null and not ended))
+  constraint schedule_moves_on check ((next_at is not null) = (paused_at is null and not ended))
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
 
 -- What is due is the start of this index, so idle schedules cost nothing.
@@ -53,7 +53,6 @@ create index schedule_due on drover.schedule (due_at) where due_at is not null;
 create index schedule_group on drover.schedule (group_name, name) where group_name is not null;
 create index schedule_calendars on drover.schedule using gin (calendars) where calendars is not null;
 -- These are usually empty.
-create index schedule_unarmed on drover.schedule (id) where due_at is null and paused_at is null and not ended;
 create index schedule_waiting on drover.schedule (id) where waiting_at is not null;
 create index schedule_rules_outdated on drover.schedule (zone_rules, id) where rules_outdated;
 

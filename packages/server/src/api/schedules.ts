@@ -1,13 +1,17 @@
 /** The routes under /schedules and /calendars. */
 import type { Database } from '../db/database.js';
-import { backfillSchedule, triggerSchedule } from '../schedules/backfill-schedule.js';
-import { calendarDates, deleteCalendar, getCalendar, listCalendars, putCalendar } from '../schedules/calendars.js';
+import { backfillSchedule } from '../schedules/backfill-schedule.js';
+import { deleteCalendar, getCalendar, listCalendars, putCalendar } from '../schedules/calendars.js';
 import { checkTiming } from '../schedules/check-schedule.js';
-import { findSchedule, listOccurrences, listSchedules } from '../schedules/list-schedules.js';
-import { deleteSchedule, pauseSchedule, putSchedule, resumeSchedule } from '../schedules/put-schedule.js';
+import { listOccurrences } from '../schedules/list-occurrences.js';
+import { findSchedule, listSchedules } from '../schedules/list-schedules.js';
+import { pauseSchedule, resumeSchedule } from '../schedules/pause-schedule.js';
+import { deleteSchedule, putSchedule } from '../schedules/put-schedule.js';
+import { readCalendars } from '../schedules/read-timetables.js';
 import type { Report } from '../schedules/report.js';
 import { previewSchedule } from '../schedules/timing/preview.js';
 import { createTimetable } from '../schedules/timing/timetable.js';
+import { triggerSchedule } from '../schedules/trigger-schedule.js';
 import type { RouteHandlers } from './route-handler.js';
 
 type SchedulesDeps = {
@@ -68,7 +72,7 @@ export function scheduleHandlers({ db: { bulk, reads }, onChange, report }: Sche
     },
 
     async resumeSchedule({ params }) {
-      await resumeSchedule(bulk, params.name, report);
+      await resumeSchedule(bulk, params.name);
       return changed(params.name);
     },
 
@@ -82,17 +86,17 @@ export function scheduleHandlers({ db: { bulk, reads }, onChange, report }: Sche
 
     async previewSchedule({ body }) {
       const { name = '', count, after, job: _, ...timing } = body;
-      const dates = await calendarDates(reads, timing.exclude?.calendars);
-      checkTiming(timing, dates);
+      const calendars = await readCalendars(reads, timing.exclude?.calendars);
+      checkTiming(timing, calendars);
       const afterMs = after === undefined ? Date.now() : Date.parse(after);
-      return previewSchedule(createTimetable(name, timing, dates), afterMs, count);
+      return previewSchedule(createTimetable(name, timing, calendars), afterMs, count);
     },
 
     listCalendars: async () => ({ items: await listCalendars(reads) }),
     getCalendar: ({ params }) => getCalendar(reads, params.name),
 
     async putCalendar({ params, body }) {
-      await putCalendar(bulk, params.name, body.description, body.dates);
+      await putCalendar(bulk, params.name, body.description, body.dates, report);
       onChange();
       return getCalendar(bulk, params.name);
     },

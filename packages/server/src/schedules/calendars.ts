@@ -1,42 +1,54 @@
-/** Named lists of days that schedules leave out. A change gives every schedule that uses one its next time anew. */
+/**
+ * Named lists of days that schedules leave out. A change of one is a transaction together with the next times of every schedule
+ * that uses it.
+ *
+ * The order of locks is: calendars by their names, then schedules by their ids. A put holds the calendars of its schedule, so a
+ * change of a calendar sees every schedule that uses it.
+ */
 import { type Calendar, DroverError } from '@drover/protocol';
-import type { Runner } from '../db/database.js';
+import type { Runner, TransactionRunner } from '../db/database.js';
 import { sql } from '../db/statement.js';
+import { fireBeforeChange, reportAll } from './fire-before-change.js';
+import type { Decisions } from './fire-due.js';
+import { PROGRESS_COLUMNS, type ScheduleProgress, writeNextTimes } from './next-times.js';
+import { calendarNotFound } from './read-timetables.js';
+import { IGNORE, type Report } from './report.js';
+import { CHANGED_NOW } from './schedule-row.js';
+
+/** Schedules that get their next time in one statement. */
+const BATCH = 500;
 
 const COLUMNS = `name, description, dates::text[] as dates, drover.iso(updated_at) as "updatedAt"`;
 
 const list = sql('calendars')`select ${COLUMNS} from drover.calendar order by name limit 1000`;
 const find = sql('calendar')`select ${COLUMNS} from drover.calendar where name = $1`;
 
-const put = sql('put_calendar')`
-with calendar as (
-  insert into drover.calendar as c (name, description, dates)
-  values ($1, $2, $3::text[]::date[])
-  on conflict (name) do update set description = excluded.description, dates = excluded.dates, updated_at = now()
-  where c.dates <> excluded.dates or c.description is distinct from excluded.description
-  returning name
-), rearmed as (
-  update drover.schedule s
-  set next_at = null, due_at = null, ended = false, version = s.version + 1, revision = s.revision + 1
-  where s.id = any(array(
-    -- in the order of ids, as everybody locks them
-    select id from drover.schedule where calendars @> array[$1] and exists (select from calendar) order by id for update
-  ))
-  returning 1
-)
-select count(*)::int as schedules from rearmed`;
-
-const remove = sql('delete_calendar')`
-delete from drover.calendar
-where name = $1 and not exists (select from drover.schedule where calendars @> array[$1])
+/** Creates the calendar or, if there is one, locks it and gives nothing: see createOrLock in put-schedule. */
+const createOrLock = sql('calendar_create_or_lock')`
+insert into drover.calendar as c (name, description, dates)
+values ($1, $2, $3::text[]::date[])
+on conflict (name) do update set updated_at = c.updated_at where false
 returning 1`;
 
-const user = sql(
-  'calendar_user',
-)`select name from drover.schedule where calendars @> array[$1::text] order by name limit 1`;
+const isSame = sql('calendar_is_same')`
+select from drover.calendar where name = $1 and description is not distinct from $2 and dates = $3::text[]::date[]`;
 
-const datesOf = sql('calendar_dates')`
-select name, dates::text[] as dates from drover.calendar where name = any($1::text[])`;
+const update = sql('calendar_update')`
+update drover.calendar set description = $2, dates = $3::text[]::date[], updated_at = now() where name = $1`;
+
+const lockUsers = sql('calendar_lock_users')`
+select id::text as id from drover.schedule where calendars @> array[$1::text] order by schedule.id for update`;
+
+const changeUsers = sql('calendar_change_users')`
+update drover.schedule
+set version = version + 1, ended = ended and paused_at is null, ${CHANGED_NOW}
+where id = any($1::bigint[])
+returning ${PROGRESS_COLUMNS}, paused_at is not null as paused`;
+
+const lock = sql('calendar_lock')`select from drover.calendar where name = $1 for update`;
+const remove = sql('calendar_delete')`delete from drover.calendar where name = $1`;
+const user = sql('calendar_user')`
+select name from drover.schedule where calendars @> array[$1::text] order by name limit 1`;
 
 export function listCalendars(db: Runner): Promise<Calendar[]> {
   return db.run<Calendar>(list);
@@ -44,35 +56,56 @@ export function listCalendars(db: Runner): Promise<Calendar[]> {
 
 export async function getCalendar(db: Runner, name: string): Promise<Calendar> {
   const [calendar] = await db.run<Calendar>(find, [name]);
-  if (!calendar) throw new DroverError('calendar_not_found', `there is no calendar ${name}`);
+  if (!calendar) throw calendarNotFound(name);
   return calendar;
 }
 
-/** Gives how many schedules get their next time anew. */
+/** Gives how many schedules have followed the change. */
 export async function putCalendar(
-  db: Runner,
+  db: TransactionRunner,
   name: string,
   description: string | undefined,
   dates: readonly string[],
+  report: Report = IGNORE,
 ): Promise<number> {
-  const days = [...new Set(dates)].sort();
-  const [row] = await db.run<{ schedules: number }>(put, [name, description ?? null, days]);
-  return row?.schedules ?? 0;
+  const values = [name, description ?? null, [...new Set(dates)].sort()];
+  const { schedules, decided } = await db.transaction(async (tx) => {
+    const isCreated = (await tx.run(createOrLock, values)).length > 0;
+    if (isCreated || (await tx.run(isSame, values)).length > 0) return { schedules: 0, decided: [] };
+    return change(tx, name, values);
+  });
+  reportAll(report, decided);
+  return schedules;
+}
+
+async function change(
+  tx: Runner,
+  name: string,
+  values: unknown[],
+): Promise<{ schedules: number; decided: Decisions[] }> {
+  const ids = (await tx.run<{ id: string }>(lockUsers, [name])).map(({ id }) => id);
+  const decided = await fireBeforeChange(tx, ids);
+  await tx.run(update, values);
+  for (let start = 0; start < ids.length; start += BATCH) {
+    const batch = ids.slice(start, start + BATCH);
+    const changed = await tx.run<ScheduleProgress & { paused: boolean }>(changeUsers, [batch]);
+    await writeNextTimes(
+      tx,
+      changed.filter(({ paused }) => !paused),
+    );
+  }
+  return { schedules: ids.length, decided };
 }
 
 /** Gives whether there was one. Throws calendar_in_use. */
-export async function deleteCalendar(db: Runner, name: string): Promise<boolean> {
-  if ((await db.run(remove, [name])).length > 0) return true;
-  const [schedule] = await db.run<{ name: string }>(user, [name]);
-  if (!schedule) return false;
-  throw new DroverError('calendar_in_use', `calendar ${name} is used by the schedule ${schedule.name}`);
-}
-
-/** The days of all these calendars together. Throws calendar_not_found. */
-export async function calendarDates(db: Runner, names: readonly string[] | undefined): Promise<string[]> {
-  if (!names || names.length === 0) return [];
-  const rows = await db.run<{ name: string; dates: string[] }>(datesOf, [names]);
-  const missing = names.find((name) => !rows.some((row) => row.name === name));
-  if (missing !== undefined) throw new DroverError('calendar_not_found', `there is no calendar ${missing}`);
-  return rows.flatMap((row) => row.dates);
+export function deleteCalendar(db: TransactionRunner, name: string): Promise<boolean> {
+  return db.transaction(async (tx) => {
+    if ((await tx.run(lock, [name])).length === 0) return false;
+    const [schedule] = await tx.run<{ name: string }>(user, [name]);
+    if (schedule) {
+      throw new DroverError('calendar_in_use', `calendar ${name} is used by the schedule ${schedule.name}`);
+    }
+    await tx.run(remove, [name]);
+    return true;
+  });
 }

@@ -2,13 +2,13 @@
 import { DroverError, LIMITS, type NewSchedule, type ScheduleTiming } from '@drover/protocol';
 import { CronError, parseCron } from './timing/cron.js';
 import { nextMatch } from './timing/cron-match.js';
-import { occurrencesOf } from './timing/occurrences.js';
+import { type Days, occurrencesOf } from './timing/occurrences.js';
 
-export function checkTiming(timing: ScheduleTiming, calendarDates: readonly string[]): void {
+export function checkTiming(timing: ScheduleTiming, calendars: readonly Days[]): void {
   timing.specs.forEach((spec, index) => {
     if (spec.kind === 'cron') checkPattern(spec.cron, `specs[${index}].cron`);
   });
-  const first = occurrencesOf({ timing, calendarDates }).after(0);
+  const first = occurrencesOf({ timing, calendars }).after(0);
   if (first === undefined)
     throw invalid('specs', 'expected a schedule with at least one occurrence; this one has none');
 }

@@ -14,15 +14,15 @@
  */
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
-import { ARMABLE_COLUMNS, type ArmableSchedule, writeNextTimes } from './next-times.js';
+import { PROGRESS_COLUMNS, type ScheduleProgress, writeNextTimes } from './next-times.js';
 import { milliseconds } from './schedule-row.js';
 import { isOfEveryHour, parseCron } from './timing/cron.js';
 import type { Definition, Timetable } from './timing/timetable.js';
 import { offsetAt, ZONE_RULES, type Zone, zoneOf } from './timing/zone.js';
 
-type OutdatedSchedule = ArmableSchedule & { nextMs: number; nextOffsetMs: number | null };
+type OutdatedSchedule = ScheduleProgress & { nextMs: number; nextOffsetMs: number | null };
 
-const COLUMNS = `${ARMABLE_COLUMNS}, ${milliseconds('next_at')} as "nextMs", next_offset_ms as "nextOffsetMs"`;
+const COLUMNS = `${PROGRESS_COLUMNS}, ${milliseconds('next_at')} as "nextMs", next_offset_ms as "nextOffsetMs"`;
 
 /** All of them, by their ids; UTC has no rules. */
 const older = sql('schedules_of_older_rules')`
@@ -34,12 +34,12 @@ order by schedule.id
 limit $2`;
 
 /** Its next time was found by older rules than ours, the first parameter, after newer ones had been used for it. */
-export const OUTDATED = 'rules_outdated and zone_rules < $1 and next_at is not null';
+export const RULES_OUTDATED = 'rules_outdated and zone_rules < $1 and next_at is not null';
 
 const outdated = sql('schedules_outdated')`
 select ${COLUMNS}
 from drover.schedule
-where ${OUTDATED}
+where ${RULES_OUTDATED}
 order by zone_rules, schedule.id
 limit $2`;
 

@@ -1,36 +1,31 @@
 /**
- * Gives a schedule without a next time its next one: after it was made, changed or resumed, after one of its calendars
- * changed, and if whoever did that died half-way. It counts from handled_until, so nothing in between is lost.
+ * Finds and writes the next time of schedules, after a change of them, of their calendars or of the time zone rules. A schedule
+ * that has no further time has ended, and one whose definition cannot be read is paused: there is no fourth possibility, and
+ * the database refuses any (constraint schedule_moves_on).
  */
 import { byKey } from '../db/by-key.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
-import { compiledFor } from './fire-due.js';
+import { readTimetables } from './read-timetables.js';
 import { foundByRules, milliseconds } from './schedule-row.js';
 import { type Definition, type Timetable, toNextTime } from './timing/timetable.js';
 import { ZONE_RULES } from './timing/zone.js';
 
-export type ArmableSchedule = {
+/** What the next time of a schedule depends on. */
+export type ScheduleProgress = {
   id: string;
   name: string;
-  version: number;
   revision: string;
   definition: Definition;
   fired: number;
   handledUntilMs: number;
 };
 
-export const ARMABLE_COLUMNS = `id::text as id, name, version, revision::text as revision, definition, fired::int as fired,
+export const PROGRESS_COLUMNS = `id::text as id, name, revision::text as revision, definition, fired::int as fired,
   ${milliseconds('handled_until')} as "handledUntilMs"`;
-export const UNARMED = 'due_at is null and paused_at is null and not ended';
 
-const unarmed = sql('schedules_unarmed')`
-select ${ARMABLE_COLUMNS} from drover.schedule where ${UNARMED} order by schedule.id limit $1`;
-
-const unarmedOne = sql('schedule_unarmed')`
-select ${ARMABLE_COLUMNS} from drover.schedule where name = $1 and ${UNARMED}`;
-
-const arm = sql('schedules_arm')`
+/** Also resumes: a schedule that gets a next time is not paused. */
+const write = sql('schedules_write_next_times')`
 with given as materialized (
   select *
   from json_to_recordset($1) as g(
@@ -41,7 +36,7 @@ with given as materialized (
   select g.*, s.ctid as row_address
   from given g
   join drover.schedule s on ${byKey('s.id', 'g.id')} and s.revision = g.revision
-  -- of the batch: an order by the row's own id would be a reason to walk through the index of all ids
+  -- by the key of the batch: ordering by the row's own id would be a reason to walk through the index of all ids
   order by g.id
   for update of s skip locked
 )
@@ -56,45 +51,40 @@ from locked g
 where s.ctid = g.row_address and s.revision = g.revision
 returning 1`;
 
-/** Arms up to `limit` schedules and gives how many it was. */
-export async function armSchedules(db: Runner, limit: number): Promise<number> {
-  return writeNextTimes(db, await db.run<ArmableSchedule>(unarmed, [limit]));
-}
-
-export async function armSchedule(db: Runner, name: string): Promise<void> {
-  await writeNextTimes(db, await db.run<ArmableSchedule>(unarmedOne, [name]));
-}
-
-/** Gives those whose row is still as it was read their first time after `countFrom`, and says how many they are. */
-export async function writeNextTimes<Row extends ArmableSchedule>(
+/**
+ * Gives each of these schedules its first time after `countFrom`. Rows that have changed since they were read, or that are
+ * locked, stay as they are.
+ */
+export async function writeNextTimes<Row extends ScheduleProgress>(
   db: Runner,
-  rows: Row[],
+  rows: readonly Row[],
   { countFrom = ({ handledUntilMs }: Row, _: Timetable) => handledUntilMs, rules = ZONE_RULES } = {},
-): Promise<number> {
-  if (rows.length === 0) return 0;
-  const given = await Promise.all(
-    rows.map((row) =>
-      nextOf(row, async () => {
-        const compiled = await compiledFor(db, row);
-        return { compiled, fromMs: countFrom(row, compiled) };
-      }),
-    ),
-  );
-  return (await db.run(arm, [JSON.stringify(given), rules])).length;
+): Promise<void> {
+  if (rows.length === 0) return;
+  const timetableOf = await readTimetables(db, rows);
+  const given = rows.map((row) => nextTimeOf(row, () => timetableOf(row), countFrom));
+  await db.run(write, [JSON.stringify(given), rules]);
 }
 
-async function nextOf(
-  { id, revision, definition, fired, handledUntilMs }: ArmableSchedule,
-  compile: () => Promise<{ compiled: Timetable; fromMs: number }>,
+function nextTimeOf<Row extends ScheduleProgress>(
+  row: Row,
+  readTimetable: () => Timetable,
+  countFrom: (row: Row, timetable: Timetable) => number,
 ) {
+  const { id, revision, definition, fired } = row;
   const handled = (ms: number) => ({ id, revision, handled_until: new Date(ms).toISOString() });
   try {
-    const { compiled, fromMs } = await compile();
+    const timetable = readTimetable();
+    const fromMs = countFrom(row, timetable);
     const isFull = definition.maxOccurrences !== undefined && fired >= definition.maxOccurrences;
-    const next = isFull ? undefined : compiled.occurrences.after(fromMs);
-    return { ...handled(fromMs), ...(next !== undefined && toNextTime(compiled, next, compiled.dueAt(next))) };
+    const next = isFull ? undefined : timetable.occurrences.after(fromMs);
+    return { ...handled(fromMs), ...(next !== undefined && toNextTime(timetable, next, timetable.dueAt(next))) };
   } catch (error) {
-    // it would be found here again and again
-    return { ...handled(handledUntilMs), pause_note: `its times cannot be found: ${(error as Error).message}` };
+    return { ...handled(row.handledUntilMs), pause_note: unreadableNote(error as Error) };
   }
+}
+
+/** Why a schedule pauses itself when its definition, or one of its calendars, cannot be read. */
+export function unreadableNote(error: Error): string {
+  return `its times cannot be found: ${error.message}`;
 }

@@ -1,9 +1,11 @@
 /** What is told of decided occurrences, whoever decided them: counted, and as events where somebody may have to act. */
 import type { EventFields, Events } from '../events.js';
 import type { Metrics } from '../metrics.js';
-import type { Fired, Firing } from './fire-due.js';
+import type { Decisions, Firing } from './fire-due.js';
 
-export type Report = (fired: Fired) => void;
+export type Report = (decisions: Decisions) => void;
+
+export const IGNORE: Report = () => {};
 
 type ReportDeps = {
   events: Events;

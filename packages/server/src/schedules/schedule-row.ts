@@ -1,6 +1,5 @@
 /** Schedules between the form the database keeps and the forms that the rest of the server uses. */
-import type { NewSchedule, Schedule, ScheduleSpec } from '@drover/protocol';
-import { writtenSpec } from '@drover/protocol';
+import { DroverError, type NewSchedule, type Schedule, type ScheduleSpec, writtenSpec } from '@drover/protocol';
 import { describeSchedule } from './timing/describe.js';
 import type { Definition } from './timing/timetable.js';
 
@@ -9,6 +8,9 @@ export const milliseconds = (column: string) => `floor(extract(epoch from ${colu
 
 /** The present by the database's clock, without what milliseconds cannot hold. */
 export const NOW = `date_trunc('milliseconds', now())`;
+
+/** A change by a person, or of a calendar: the new definition counts from now on. */
+export const CHANGED_NOW = `handled_until = greatest(handled_until, ${NOW}), revision = revision + 1, updated_at = now()`;
 
 /** Of a next time `g` found by the rules of the parameter, for the row `s`. */
 export const foundByRules = (rules: '$1' | '$2') => `zone_rules = ${rules}, next_offset_ms = g.next_offset_ms,
@@ -96,4 +98,8 @@ function toJobOptions({ type, queue, payload, options }: JobRow): Schedule['job'
 
 function toTime(date: Date | null): string | null {
   return date === null ? null : date.toISOString();
+}
+
+export function scheduleNotFound(name: string): DroverError {
+  return new DroverError('schedule_not_found', `there is no schedule ${name}`, { name });
 }

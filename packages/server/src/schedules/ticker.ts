@@ -5,10 +5,10 @@
 import type { Logger } from 'pino';
 import { createAlarm } from '../alarm.js';
 import type { Runner } from '../db/database.js';
+import { jobsToCancel, OVERDUE_MS, type Share } from './due-schedules.js';
 import { findWork } from './find-work.js';
-import { type Fired, fireDue, fireOverdue, fireWaiting, jobsToCancel, OVERDUE_MS, type Share } from './fire-due.js';
+import { type Decisions, fireDue, fireOverdue, fireWaiting } from './fire-due.js';
 import { FIRST_ID, followNewRules, replaceOlderRules } from './follow-rules.js';
-import { armSchedules } from './next-times.js';
 import type { Report } from './report.js';
 
 export type Ticker = {
@@ -47,7 +47,7 @@ export function createTicker(deps: TickerDeps): Ticker {
   /** Gives the milliseconds until it should run again. */
   async function tick(signal: AbortSignal): Promise<number> {
     const { dueInMs, needsUpkeep } = await findWork(db);
-    const pauseMs = await upkeepIfDue(signal, needsUpkeep || olderRulesAfter !== undefined);
+    const pauseMs = await upkeepIfDue(needsUpkeep || olderRulesAfter !== undefined);
     if (dueInMs === null || dueInMs > 0) return Math.min(pauseMs, Math.max(1, dueInMs ?? pauseMs));
 
     const { index, of } = deps.share();
@@ -60,7 +60,7 @@ export function createTicker(deps: TickerDeps): Ticker {
   }
 
   /** Until there are no more, or somebody else has them. Gives how many it took. */
-  async function fireAll(signal: AbortSignal, fireSome: () => Promise<Fired>): Promise<number> {
+  async function fireAll(signal: AbortSignal, fireSome: () => Promise<Decisions>): Promise<number> {
     let taken = 0;
     while (!signal.aborted) {
       const fired = await fireSome();
@@ -72,21 +72,16 @@ export function createTicker(deps: TickerDeps): Ticker {
   }
 
   /** What waits may wait for hours, so this is not done with every firing. Gives how long the next look may take. */
-  async function upkeepIfDue(signal: AbortSignal, isWanted: boolean): Promise<number> {
+  async function upkeepIfDue(isWanted: boolean): Promise<number> {
     if (!isWanted) return MAX_PAUSE_MS;
     if (performance.now() >= upkeepAt) {
       upkeepAt = performance.now() + UPKEEP_EVERY_MS;
-      await upkeep(signal);
+      await upkeep();
     }
     return Math.max(1, upkeepAt - performance.now());
   }
 
-  async function upkeep(signal: AbortSignal): Promise<void> {
-    let armed: number;
-    do {
-      armed = await armSchedules(db, BATCH);
-      if (armed > 0) logger.debug({ schedules: armed }, 'schedules got their next time');
-    } while (armed === BATCH && !signal.aborted);
+  async function upkeep(): Promise<void> {
     if (olderRulesAfter !== undefined) olderRulesAfter = await followNewRules(db, BATCH, olderRulesAfter);
     await replaceOlderRules(db, BATCH);
     await tell(await fireWaiting(db, BATCH));
@@ -94,7 +89,7 @@ export function createTicker(deps: TickerDeps): Ticker {
     if (ids.length > 0) await deps.cancel(ids);
   }
 
-  async function tell(fired: Fired): Promise<void> {
+  async function tell(fired: Decisions): Promise<void> {
     if (fired.jobs > 0) deps.onFired();
     deps.report(fired);
     if (fired.toCancel.length > 0) await deps.cancel(fired.toCancel);

@@ -96,7 +96,7 @@ describe('GET /metrics', () => {
     /** Lets it have been handled until so long ago. */
     const age = (name: string, seconds: number, more = '') =>
       api.database.pool.query(
-        `update drover.schedule set next_at = null, due_at = null, revision = revision + 1 ${more},
+        `update drover.schedule set next_at = now(), due_at = now(), revision = revision + 1 ${more},
            handled_until = date_trunc('second', now()) - $2 * interval '1 second' where name = $1`,
         [name, seconds],
       );

@@ -21,7 +21,7 @@ import { releaseJobs } from '../../src/lifecycle/release.js';
 import { snoozeJobs } from '../../src/lifecycle/snooze.js';
 import { stopJobs } from '../../src/lifecycle/stop.js';
 import { fireDue, fireOverdue } from '../../src/schedules/fire-due.js';
-import { armSchedules } from '../../src/schedules/next-times.js';
+import { type ScheduleProgress, writeNextTimes } from '../../src/schedules/next-times.js';
 import { putSchedule } from '../../src/schedules/put-schedule.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { writeUnguarded } from '../support/guard-moves.js';
@@ -284,10 +284,21 @@ const cases: [string, (watched: Runner) => Promise<unknown>][] = [
     },
   ],
   [
-    'arm schedules and fire them',
+    'write the next times of schedules',
+    async (runner) => {
+      const rows = (await schedules()).map((row) => ({ ...row, fired: 0, handledUntilMs: Date.now() }));
+      await writeNextTimes(runner, rows);
+      const { rows: written } = await database.pool.query(
+        'select from drover.schedule where id = any($1) and due_at > now()',
+        [rows.map(({ id }) => id)],
+      );
+      expect(written).toHaveLength(size);
+    },
+  ],
+  [
+    'fire schedules',
     async (runner) => {
       await schedules();
-      expect(await armSchedules(runner, size)).toBe(size);
       expect(await fireDue(runner, size, { index: 0, of: 1 })).toMatchObject({ taken: size, jobs: size });
     },
   ],
@@ -295,7 +306,6 @@ const cases: [string, (watched: Runner) => Promise<unknown>][] = [
     'fire what another server has left',
     async (runner) => {
       await schedules();
-      await armSchedules(db.bulk, size);
       expect(await fireOverdue(runner, size)).toMatchObject({ taken: size, jobs: size });
     },
   ],
@@ -314,13 +324,15 @@ async function giveTo(session: string, held: { id: string }[]): Promise<void> {
 }
 
 /** New ones with one occurrence that is due, to be paused when their jobs fail. */
-async function schedules(): Promise<void> {
-  await database.pool.query(
-    `insert into drover.schedule (name, definition, job, handled_until, pause_after_failures)
-     select $1 || n, s.definition, s.job, now() - interval '61 minutes', 3
-     from drover.schedule s, generate_series(1, ${size}) n where s.name = 'first'`,
+async function schedules() {
+  const { rows } = await database.pool.query<Pick<ScheduleProgress, 'id' | 'name' | 'revision' | 'definition'>>(
+    `insert into drover.schedule (name, definition, job, handled_until, next_at, due_at, pause_after_failures)
+     select $1 || n, s.definition, s.job, now() - interval '61 minutes', now() - interval '2 s', now() - interval '2 s', 3
+     from drover.schedule s, generate_series(1, ${size}) n where s.name = 'first'
+     returning id::text as id, name, revision::text as revision, definition`,
     [newId()],
   );
+  return rows;
 }
 
 /** New ones. */

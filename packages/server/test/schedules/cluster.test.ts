@@ -53,8 +53,8 @@ async function putSchedules(url: string, count: number, cron: string): Promise<v
   await client.schedules.put('s0', { cron, catchUp: 'all', job: { type: 'nobody-runs-this' } });
   await client.close();
   await database.pool.query(
-    `insert into drover.schedule (name, definition, job, handled_until)
-     select 's' || n, s.definition, s.job, date_trunc('milliseconds', now())
+    `insert into drover.schedule (name, definition, job, handled_until, next_at, due_at)
+     select 's' || n, s.definition, s.job, date_trunc('milliseconds', now()), now(), now()
      from drover.schedule s, generate_series(1, $1) n where s.name = 's0'`,
     [count - 1],
   );

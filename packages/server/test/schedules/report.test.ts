@@ -37,7 +37,7 @@ async function overdue(name: string, agoMs: number, count: number, more: object 
   await client.schedules.put(name, { every: '10m', anchor, job, ...more });
   await client.close();
   await database.pool.query(
-    `update drover.schedule set next_at = null, due_at = null, revision = revision + 1, handled_until = $2 where name = $1`,
+    `update drover.schedule set next_at = now(), due_at = now(), revision = revision + 1, handled_until = $2 where name = $1`,
     [name, new Date(latestMs - count * 600_000)],
   );
   return latestMs;

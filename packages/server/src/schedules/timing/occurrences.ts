@@ -22,10 +22,13 @@ export type Occurrences = {
   after(ms: number): number | undefined;
 };
 
-/** What decides the times, with the dates of its calendars. */
+/** Dates such as 2030-12-25. */
+export type Days = ReadonlySet<string>;
+
+/** What decides the times, with the days of its calendars; many schedules share one set. */
 export type TimingWithCalendars = {
   timing: Pick<ScheduleTiming, 'specs' | 'timeZone' | 'gap' | 'repeat' | 'exclude' | 'start' | 'end'>;
-  calendarDates: readonly string[];
+  calendars: readonly Days[];
 };
 
 const HOUR_MS = 3_600_000;
@@ -37,12 +40,17 @@ const MAX_STEPS = 20_000;
 /** Nothing is scheduled later than a date can be shown. */
 const LAST_MS = Date.UTC(9999, 0);
 
-export function occurrencesOf({ timing, calendarDates }: TimingWithCalendars): Occurrences {
+export function occurrencesOf({ timing, calendars }: TimingWithCalendars): Occurrences {
   const zone = zoneOf(timing.timeZone);
   const specs = timing.specs.map((spec) => specTimes(spec, timing, zone));
-  const excluded = new Set([...(timing.exclude?.dates ?? []), ...calendarDates]);
+  const ownDays = timing.exclude?.dates ?? [];
+  const excluded = ownDays.length === 0 ? calendars : [...calendars, new Set(ownDays)];
   const startMs = timing.start === undefined ? Number.NEGATIVE_INFINITY : Date.parse(timing.start);
   const endMs = timing.end === undefined ? LAST_MS : Math.min(LAST_MS, Date.parse(timing.end));
+
+  function isExcluded(date: string): boolean {
+    return excluded.some((days) => days.has(date));
+  }
 
   function earliest(ms: number): number | undefined {
     let best: number | undefined;
@@ -59,7 +67,7 @@ export function occurrencesOf({ timing, calendarDates }: TimingWithCalendars): O
       for (let steps = 0; steps < MAX_STEPS; steps++) {
         const next = earliest(from);
         if (next === undefined || next > endMs) return undefined;
-        if (excluded.size === 0 || !excluded.has(localDate(zone, next))) return next;
+        if (excluded.length === 0 || !isExcluded(localDate(zone, next))) return next;
         // the rest of the excluded day need not be looked at, but for its last moments: clocks may change in it
         from = Math.max(next, endOfLocalDay(zone, next) - 1);
       }

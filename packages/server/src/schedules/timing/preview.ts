@@ -46,7 +46,7 @@ function clockNote({ definition }: Timetable, zone: Zone, ms: number): string | 
   const offsetBefore = offsetAt(zone, start - 1);
   const offsetAfter = offsetAt(zone, end);
   const without = { ...definition, specs: patterns, gap: 'skip' as const, start: undefined, end: undefined };
-  const isShifted = () => occurrencesOf({ timing: without, calendarDates: [] }).after(ms - 1) !== ms;
+  const isShifted = () => occurrencesOf({ timing: without, calendars: [] }).after(ms - 1) !== ms;
   if (offsetBefore < offsetMs && ms < start + offsetMs - offsetBefore && isShifted()) {
     return `${wallClock(ms + offsetBefore)} does not exist on this day: clocks go forward; shifted`;
   }

@@ -156,7 +156,7 @@ function times(
   gap: GapPolicy,
   repeat?: RepeatPolicy,
 ): number[] {
-  const occurrences = occurrencesOf({ timing: { specs: [spec], timeZone, gap, repeat }, calendarDates: [] });
+  const occurrences = occurrencesOf({ timing: { specs: [spec], timeZone, gap, repeat }, calendars: [] });
   const found: number[] = [];
   let last: number | undefined = ms;
   while (found.length < count) {
@@ -233,7 +233,7 @@ describe('a schedule (J7, H5)', () => {
     calendarDates: string[] = [],
   ) => {
     const complete = { specs: [], timeZone: 'UTC', gap: 'shift-forward' as const, ...timing };
-    const { after: next } = occurrencesOf({ timing: complete, calendarDates });
+    const { after: next } = occurrencesOf({ timing: complete, calendars: [new Set(calendarDates)] });
     const found: number[] = [];
     for (let ms = next(Date.parse(from)); ms !== undefined && found.length < count; ms = next(ms)) found.push(ms);
     return iso(found);
