@@ -23,6 +23,7 @@ import { createProgressWriter } from './dispatch/progress.js';
 import { createWorkerStream } from './dispatch/stream.js';
 import { createWaiters } from './dispatch/waiters.js';
 import { createWakeups } from './dispatch/wakeups.js';
+import { createScheduleEngine } from './engine/schedules.js';
 import type { Engine } from './engine.js';
 import { createEvents } from './events.js';
 import { createDue } from './housekeeping/due.js';
@@ -210,14 +211,15 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
     cancel: async (jobIds) => publish(await cancelJobs(db.bulk, id, jobIds)),
   });
 
-  const handlers = createHandlers({
-    ...{ engine, db, config, report },
-    onScheduleChange() {
+  const schedules = createScheduleEngine({
+    ...{ db, report },
+    onChange() {
       ticker.wake();
       dispatcher.wake();
       tellReady();
     },
   });
+  const handlers = createHandlers({ engine, schedules, db, config });
   const http = createHttpServer({ handlers, config, logger, serverId: id });
   const calls = createCallStream({ handlers, config, logger });
   routeUpgrades(http.server, { [STREAM_PATH]: stream, [CALLS_PATH]: calls }, (error) => ({

@@ -1,9 +1,9 @@
 /** One handler for each route of the table, whichever way its requests come in. */
 import type { ServerConfig } from '../config/server-config.js';
 import type { Database } from '../db/database.js';
+import type { ScheduleEngine } from '../engine/schedules.js';
 import type { Engine } from '../engine.js';
 import { createHotCounts } from '../queries/hot-counts.js';
-import type { Report } from '../schedules/report.js';
 import { healthHandlers } from './health.js';
 import { jobHandlers } from './jobs.js';
 import { openApiDocument } from './openapi.js';
@@ -15,15 +15,12 @@ import { workerHandlers } from './workers.js';
 
 export type HandlersDeps = {
   engine: Engine;
+  schedules: ScheduleEngine;
   db: Database;
   config: Pick<ServerConfig, 'payloadLimitBytes' | 'beatMs'>;
-  /** A schedule has changed, or has made jobs. */
-  onScheduleChange(): void;
-  /** Is told of occurrences of schedules that were decided. */
-  report: Report;
 };
 
-export function createHandlers({ engine, db, config, onScheduleChange, report }: HandlersDeps): RouteHandlers {
+export function createHandlers({ engine, schedules, db, config }: HandlersDeps): RouteHandlers {
   const hotCounts = createHotCounts(db.reads);
   return {
     ...jobHandlers({ engine, db: db.reads, config }),
@@ -31,7 +28,7 @@ export function createHandlers({ engine, db, config, onScheduleChange, report }:
     ...statsHandlers({ db: db.reads, hotCounts, beatMs: config.beatMs }),
     ...workerHandlers({ db: db.reads, engine, beatMs: config.beatMs }),
     ...healthHandlers({ db: db.control, engine }),
-    ...scheduleHandlers({ db, onChange: onScheduleChange, report }),
+    ...scheduleHandlers(schedules),
     openApi: () => openApiDocument(),
     metrics: () => engine.metrics(),
   };

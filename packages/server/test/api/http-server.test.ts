@@ -6,6 +6,7 @@ import { createHandlers } from '../../src/api/handlers.js';
 import { createHttpServer, type HttpServer } from '../../src/api/http-server.js';
 import type { Database, Runner, TransactionRunner } from '../../src/db/database.js';
 import { DatabaseError } from '../../src/db/database-error.js';
+import { createScheduleEngine } from '../../src/engine/schedules.js';
 import type { Engine } from '../../src/engine.js';
 
 /** An engine and a database that do what a test says: the faults of real ones cannot be had at will. */
@@ -41,7 +42,8 @@ beforeEach(async () => {
   };
   const config = { host: '127.0.0.1', port: 0, tokens: [], insecure: false, payloadLimitBytes: 1000, beatMs: 1000 };
   const logger = pino({ level: 'warn' }, { write: (line: string) => void logged.push(JSON.parse(line)) });
-  const handlers = createHandlers({ engine, db, config, onScheduleChange() {}, report() {} });
+  const schedules = createScheduleEngine({ db, report() {}, onChange() {} });
+  const handlers = createHandlers({ engine, schedules, db, config });
   http = createHttpServer({ handlers, config, logger, serverId: newId() });
   address = (await http.listen()).address;
 });

@@ -1,0 +1,130 @@
+/** The use cases of schedules and calendars: what the API, and everything else that is not a schedule itself, calls. */
+import type {
+  Backfilled,
+  Calendar,
+  NewSchedule,
+  Occurrence,
+  Preview,
+  Schedule,
+  ScheduleTiming,
+} from '@drover/protocol';
+import type { Database } from '../db/database.js';
+import { backfillSchedule } from '../schedules/backfill-schedule.js';
+import { deleteCalendar, getCalendar, listCalendars, putCalendar } from '../schedules/calendars.js';
+import { checkTiming } from '../schedules/check-schedule.js';
+import { type ListOccurrences, listOccurrences } from '../schedules/list-occurrences.js';
+import { findSchedule, type ListSchedules, listSchedules } from '../schedules/list-schedules.js';
+import { pauseSchedule, resumeSchedule } from '../schedules/pause-schedule.js';
+import { deleteSchedule, putSchedule } from '../schedules/put-schedule.js';
+import { readCalendars } from '../schedules/read-timetables.js';
+import type { Report } from '../schedules/report.js';
+import { previewSchedule } from '../schedules/timing/preview.js';
+import { createTimetable } from '../schedules/timing/timetable.js';
+import { triggerSchedule } from '../schedules/trigger-schedule.js';
+
+type Page<Item> = { items: Item[]; nextCursor: string | null };
+
+/** Every method throws DroverError: schedule_not_found, calendar_not_found, invalid_request and so on. */
+export type ScheduleEngine = {
+  list(query: ListSchedules): Promise<Page<Schedule>>;
+  get(name: string): Promise<Schedule>;
+  /** Creates or changes it; the same schedule again changes nothing. */
+  put(name: string, schedule: NewSchedule): Promise<Schedule>;
+  /** Gives whether there was one. */
+  delete(name: string): Promise<boolean>;
+  pause(name: string, by: string, note: string | undefined): Promise<Schedule>;
+  resume(name: string): Promise<Schedule>;
+  /** Fires one occurrence now. The same job id again is the same occurrence. */
+  trigger(name: string, jobId: string | undefined): Promise<Occurrence>;
+  /** Fires the past occurrences of a range that have no job. */
+  backfill(name: string, range: { from: string; to: string; dryRun: boolean }): Promise<Backfilled>;
+  occurrences(name: string, query: ListOccurrences): Promise<Page<Occurrence>>;
+  /** The next times of a schedule that need not exist; after now by this server's clock unless said. */
+  preview(timing: ScheduleTiming, from: { name: string; count: number; after: string | undefined }): Promise<Preview>;
+
+  listCalendars(): Promise<Calendar[]>;
+  getCalendar(name: string): Promise<Calendar>;
+  putCalendar(
+    name: string,
+    calendar: { description?: string | undefined; dates: readonly string[] },
+  ): Promise<Calendar>;
+  /** Gives whether there was one. Throws calendar_in_use. */
+  deleteCalendar(name: string): Promise<boolean>;
+};
+
+export type ScheduleEngineDeps = {
+  db: Pick<Database, 'bulk' | 'reads'>;
+  /** Is told what was decided before a change. */
+  report: Report;
+  /** A next time has changed, or jobs are ready. */
+  onChange(): void;
+  nowMs?: () => number;
+};
+
+export function createScheduleEngine(deps: ScheduleEngineDeps): ScheduleEngine {
+  const { bulk, reads } = deps.db;
+  const { report, onChange, nowMs = Date.now } = deps;
+
+  /** Read on the connections that wrote it. */
+  async function changed(name: string): Promise<Schedule> {
+    onChange();
+    return findSchedule(bulk, name);
+  }
+
+  return {
+    list: (query) => listSchedules(reads, query),
+    get: (name) => findSchedule(reads, name),
+
+    async put(name, schedule) {
+      await putSchedule(bulk, name, schedule, report);
+      return changed(name);
+    },
+
+    delete: (name) => deleteSchedule(bulk, name),
+
+    async pause(name, by, note) {
+      await pauseSchedule(bulk, name, by, note, report);
+      return changed(name);
+    },
+
+    async resume(name) {
+      await resumeSchedule(bulk, name);
+      return changed(name);
+    },
+
+    async trigger(name, jobId) {
+      const nominalAt = await triggerSchedule(bulk, name, jobId);
+      onChange();
+      const { items } = await listOccurrences(bulk, name, { from: nominalAt, to: nominalAt, limit: 1 });
+      const [occurrence] = items;
+      if (!occurrence) throw new Error(`the occurrence of ${nominalAt} is not in the ledger`);
+      return occurrence;
+    },
+
+    async backfill(name, range) {
+      const backfilled = await backfillSchedule(bulk, name, range);
+      if (!range.dryRun) onChange();
+      return backfilled;
+    },
+
+    occurrences: (name, query) => listOccurrences(reads, name, query),
+
+    async preview(timing, { name, count, after }) {
+      const calendars = await readCalendars(reads, timing.exclude?.calendars);
+      checkTiming(timing, calendars);
+      const afterMs = after === undefined ? nowMs() : Date.parse(after);
+      return previewSchedule(createTimetable(name, timing, calendars), afterMs, count);
+    },
+
+    listCalendars: () => listCalendars(reads),
+    getCalendar: (name) => getCalendar(reads, name),
+
+    async putCalendar(name, { description, dates }) {
+      await putCalendar(bulk, name, description, dates, report);
+      onChange();
+      return getCalendar(bulk, name);
+    },
+
+    deleteCalendar: (name) => deleteCalendar(bulk, name),
+  };
+}
