@@ -1,5 +1,13 @@
 /** The routes under /jobs. */
-import { checkBatchSize, DroverError, isFinished, type JobState, LIMITS, readBulk, statesBefore } from '@drover/protocol';
+import {
+  checkBatchSize,
+  DroverError,
+  isFinished,
+  type JobState,
+  LIMITS,
+  readBulk,
+  statesBefore,
+} from '@drover/protocol';
 import { checkedJob, checkedJobs, checkJobs } from '../admission/check-jobs.js';
 import { toJobsToInsert } from '../admission/job-to-insert.js';
 import type { ServerConfig } from '../config/server-config.js';
