@@ -152,12 +152,9 @@ describe('drover migrate', () => {
   it('says what it applied', async () => {
     const database = await createTestDatabase({ empty: true });
     const env = { DROVER_DATABASE_URL: database.url };
-    expect(await drover(['migrate', '--to', '1'], { env })).toMatchObject({
-      code: 0,
-      stdout: expect.stringMatching(/^applied 0001_\w+\n$/),
-    });
-    const rest = await drover(['migrate', '--json'], { env });
-    expect(JSON.parse(rest.stdout).applied).not.toContain('0001_jobs');
+    expect(await drover(['migrate'], { env })).toMatchObject({ code: 0, stdout: 'applied schema\n' });
+    const again = await drover(['migrate', '--to', '1', '--json'], { env });
+    expect(JSON.parse(again.stdout)).toMatchObject({ applied: [] });
     expect(await drover(['migrate'], { env })).toMatchObject({ code: 0, stdout: 'nothing to do\n' });
     expect(await drover(['migrate', '--to', 'last'], { env })).toMatchObject({ code: 2 });
     await database.drop();
