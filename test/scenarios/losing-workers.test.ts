@@ -152,7 +152,7 @@ describe('a worker that dies', () => {
     await stage.startWorker({ name: 'doomed-heir', url: server.url, queues: ['keys'] });
     await client.job(id).result({ timeout: '20s' });
     const given = stage.witness.events({ id, event: 'keys' }).map(({ keys }) => keys);
-    const same = { id, runId: id, idempotencyKey: id };
+    const same = { id, idempotencyKey: id };
     expect(given).toEqual([
       { ...same, attempt: 1, fence: 1 },
       { ...same, attempt: 2, fence: 2 },

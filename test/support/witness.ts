@@ -19,7 +19,7 @@ export type WitnessEvent = {
   /** Why the signal was aborted. */
   reason?: string;
   /** What the handler was given to recognise repetitions by. */
-  keys?: { id: string; runId: string; idempotencyKey: string; attempt: number; fence: number };
+  keys?: { id: string; idempotencyKey: string; attempt: number; fence: number };
 };
 
 export type Witness = {

@@ -94,8 +94,8 @@ export const jobs = [
   }),
   // what a handler gets to make a repetition harmless
   witnessed('keys', (job) => {
-    const { id, runId, idempotencyKey, attempt, fence } = job;
-    note('keys', job, { keys: { id, runId, idempotencyKey, attempt, fence } });
+    const { id, idempotencyKey, attempt, fence } = job;
+    note('keys', job, { keys: { id, idempotencyKey, attempt, fence } });
     if (job.payload.dieInAttempt === attempt) process.kill(process.pid, 'SIGKILL');
   }),
   witnessed('progress', async ({ payload, progress, signal }) => {

@@ -129,7 +129,8 @@ export function createAdmission(deps: AdmissionDeps): Admission {
       failpoint('insert.before');
       try {
         const existing = await insertJobs(db, rows, { mayExist: tried > 1 });
-        if (unknown !== undefined) await replicationBarrier(db);
+        // an earlier try, of this server or of another one, may stand on the primary alone
+        if (unknown !== undefined || existing.size > 0) await replicationBarrier(db);
         return existing;
       } catch (error) {
         if (isUnknown(error)) unknown ??= error;
@@ -203,8 +204,8 @@ export function createAdmission(deps: AdmissionDeps): Admission {
 
 /** Undefined: it can start now. */
 function dueIn({ options }: JobToInsert): number | undefined {
-  if (options?.runAt !== undefined) return Date.parse(options.runAt) - Date.now();
-  return options?.delay;
+  const inMs = options?.runAt === undefined ? options?.delay : Date.parse(options.runAt) - Date.now();
+  return inMs !== undefined && inMs > 0 ? inMs : undefined;
 }
 
 /** The same id twice in one statement would be two grants of one job. */
