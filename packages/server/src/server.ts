@@ -16,11 +16,7 @@ import type { ServerConfig } from './config/server-config.js';
 import { connectDatabase } from './db/database.js';
 import { actOnChanges } from './dispatch/act-on-changes.js';
 import { createDispatcher } from './dispatch/dispatcher.js';
-import { setPaused } from './dispatch/leases.js';
-import { createOutcomes } from './dispatch/outcomes.js';
-import { createPauses, pauseWorker, resumeWorker } from './dispatch/pauses.js';
-import { createProgressWriter } from './dispatch/progress.js';
-import { createWorkerStream } from './dispatch/stream.js';
+import { createPauses } from './dispatch/pauses.js';
 import { createWaiters } from './dispatch/waiters.js';
 import { createWakeups } from './dispatch/wakeups.js';
 import { createScheduleEngine } from './engine/schedules.js';
@@ -37,9 +33,15 @@ import { retryJob } from './lifecycle/retry.js';
 import { createMetrics } from './metrics.js';
 import { createReport } from './schedules/report.js';
 import { createTicker } from './schedules/ticker.js';
+import { createOutcomes } from './sessions/outcomes.js';
+import { pauseWorker, resumeWorker, setPaused } from './sessions/pause-worker.js';
+import { createProgressWriter } from './sessions/progress.js';
+import { createRegistry } from './sessions/registry.js';
+import { createWorkerSessions } from './sessions/worker-sessions.js';
 import { routeUpgrades } from './upgrades.js';
 import { VERSION } from './version.js';
 import { within } from './within.js';
+import { createWorkerStream } from './workers/stream/stream.js';
 
 export type DroverServer = {
   readonly id: string;
@@ -77,12 +79,14 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
 
   const { publish, listen } = createPublisher(logger);
   const waiters = createWaiters({ db: db.reads, logger });
-  const pauses = createPauses(db.control);
+  const registry = createRegistry(logger);
+  const { sessions } = registry;
+  const pauses = createPauses(db.control, sessions);
   const dispatcher = createDispatcher({
-    ...{ db: db.control, serverId: id, logger, metrics, pollMs: config.pollMs, publish },
+    ...{ db: db.control, serverId: id, sessions, logger, metrics, pollMs: config.pollMs, publish },
     isPaused: pauses.isPaused,
   });
-  const duties = createDuties({ ...config, db, identity, dispatcher, pauses, logger, metrics, publish });
+  const duties = createDuties({ ...config, db, identity, dispatcher, registry, pauses, logger, metrics, publish });
   const wakeups = createWakeups({
     url: db.url,
     db: db.bulk,
@@ -99,11 +103,12 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
   const due = createDue({ db: db.control, logger, publish });
   listen(waiters.hear);
   listen(metrics.countChanges);
-  listen(actOnChanges({ dispatcher, wakeups, due }));
+  listen(actOnChanges({ dispatcher, sessions, wakeups, due }));
   const outcomes = createOutcomes({ db: db.control, serverId: id, logger, publish, signal: stopping.signal });
   const admission = createAdmission({
     db: db.bulk,
     dispatcher,
+    sessions,
     logger,
     metrics,
     maxPending: config.maxPending,
@@ -113,17 +118,17 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
     },
   });
   const progress = createProgressWriter(db.bulk);
-  const stream = createWorkerStream({
-    ...config,
-    db: db.control,
-    logger,
-    serverId: id,
-    dispatcher,
-    outcomes,
-    progress,
-    publish,
+  const workerSessions = createWorkerSessions({
+    ...{ db: db.control, logger, serverId: id, registry, outcomes, progress, publish },
+    ...{ beatMs: config.beatMs, leaseMs: config.leaseMs, limits: config },
     clusterId: createClusterIdReader(db.control),
     servers: duties.servers,
+    onRegistered: dispatcher.wake,
+    onOffer: dispatcher.offered,
+  });
+  const stream = createWorkerStream({
+    sessions: workerSessions,
+    logger,
     authorize: createAuthorizer(config, ['worker']),
   });
 
@@ -162,13 +167,13 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
     // a worker of another server learns of it with the next renewal of its lease
     async pauseWorker(sessionId, by, note) {
       const paused = await pauseWorker(db.control, sessionId, by, note);
-      const session = dispatcher.sessions.get(sessionId);
+      const session = sessions.get(sessionId);
       if (paused && session) setPaused(session, true);
       return paused;
     },
     async resumeWorker(sessionId) {
       const found = await resumeWorker(db.control, sessionId);
-      const session = dispatcher.sessions.get(sessionId);
+      const session = sessions.get(sessionId);
       if (found && session) setPaused(session, false);
       if (found) dispatcher.wake();
       return found;
@@ -184,8 +189,8 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
     },
     metrics: () =>
       metrics.text({
-        workers: dispatcher.sessions.size,
-        heldJobs: sum(dispatcher.sessions.values(), ({ grants }) => grants.size),
+        workers: sessions.size,
+        heldJobs: sum(sessions.values(), ({ grants }) => grants.size),
         pendingJobs: admission.pending,
         sinceBeatMs: sinceBeatMs(),
       }),

@@ -7,13 +7,13 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { insertJobs } from '../../../packages/server/src/admission/insert-jobs.js';
 import { toJobToInsert } from '../../../packages/server/src/admission/job-to-insert.js';
 import { connectDatabase, type Database } from '../../../packages/server/src/db/database.js';
-import { openSession } from '../../../packages/server/src/dispatch/session-store.js';
 import { claimJobs } from '../../../packages/server/src/lifecycle/claim.js';
 import { completeJobs } from '../../../packages/server/src/lifecycle/complete.js';
 import { loseGrants } from '../../../packages/server/src/lifecycle/lose.js';
 import { releaseJobs } from '../../../packages/server/src/lifecycle/release.js';
-import { helloOf } from '../../../packages/server/test/dispatch/raw-worker.js';
+import { openSession } from '../../../packages/server/src/sessions/open-session.js';
 import { createTestDatabase, type TestDatabase } from '../../../packages/server/test/support/database.js';
+import { helloOf } from '../../../packages/server/test/support/raw-worker.js';
 import { checkRules } from '../rules/index.js';
 import type { Instance } from '../system/units.js';
 import { installAudit } from './audit.js';
@@ -59,7 +59,7 @@ async function startWorker(unit: string, previousSessions: string[] = [], holds:
   instances.push(instance);
   const sessionId = newId();
   const identity = { sessionId, name: unit, pid, previousSessions, types: ['noop', 'hold'] };
-  await openSession(db.control, SERVER_ID, helloOf({ ...identity, holds }), LEASE_MS, () => {});
+  await openSession(db.control, SERVER_ID, helloOf({ ...identity, holds }), LEASE_MS);
   const note = (...words: (string | number)[]) =>
     writeFileSync(join(folder, 'witness', `${key}.log`), `${words.join(' ')} ${now++ * 1000}\n`, { flag: 'a' });
   return {

@@ -5,6 +5,7 @@
  * Invariants: an answer "added" follows the commit; a request that is refused for load (429, 503) is refused before anything is
  * sent; a request is never split over two commits; a job that the database refuses fails its own request only.
  */
+
 import { DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE, DroverError } from '@drover/protocol';
 import { failpoint } from '@drover/protocol/test-points';
 import type { Logger } from 'pino';
@@ -12,10 +13,11 @@ import type { Runner } from '../db/database.js';
 import { isPassing, isUnknown } from '../db/database-error.js';
 import { replicationBarrier } from '../db/replication-barrier.js';
 import type { Dispatcher } from '../dispatch/dispatcher.js';
-import type { Session } from '../dispatch/session.js';
 import { createGatherer } from '../gather.js';
 import { assignmentText } from '../lifecycle/assignment-text.js';
 import type { Metrics } from '../metrics.js';
+import type { Sessions } from '../sessions/registry.js';
+import type { Session } from '../sessions/session.js';
 import { insertJobs } from './insert-jobs.js';
 import type { JobToInsert } from './job-to-insert.js';
 import { refusalOf } from './refusal.js';
@@ -31,7 +33,8 @@ export type Admission = {
 
 type AdmissionDeps = {
   db: Runner;
-  dispatcher: Dispatcher;
+  dispatcher: Pick<Dispatcher, 'reserve' | 'deliver' | 'doubt' | 'wake'>;
+  sessions: Sessions;
   logger: Logger;
   metrics: Pick<Metrics, 'enqueued'>;
   maxPending: number;
@@ -113,7 +116,7 @@ export function createAdmission(deps: AdmissionDeps): Admission {
     { id, type, queue = DEFAULT_QUEUE, options }: JobToInsert,
     full: Set<string>,
   ): Session | undefined {
-    if (dispatcher.sessions.size === 0 || options?.delay || options?.runAt || options?.expiresAt) return undefined;
+    if (deps.sessions.size === 0 || options?.delay || options?.runAt || options?.expiresAt) return undefined;
     const lane = `${queue} ${type}`;
     if (full.has(lane)) return undefined;
     const session = dispatcher.reserve(queue, type);

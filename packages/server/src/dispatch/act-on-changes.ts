@@ -1,19 +1,21 @@
-/** What this server's dispatch does about changes: it claims what is ready, waits for what is due, and stops what was cancelled. */
+/** What this server does about published changes: it claims ready jobs, sets the alarm for scheduled ones, and stops cancelled ones. */
 
 import { groupBy } from '../group-by.js';
 import type { Change } from '../lifecycle/change.js';
 import type { Publish } from '../lifecycle/publish.js';
-import { tellToStop } from './cancellations.js';
+import { tellToStop } from '../sessions/pass-on-cancels.js';
+import type { Sessions } from '../sessions/registry.js';
 import type { Dispatcher } from './dispatcher.js';
 import type { Wakeups } from './wakeups.js';
 
 type Actors = {
-  dispatcher: Pick<Dispatcher, 'wake' | 'sessions'>;
+  dispatcher: Pick<Dispatcher, 'wake'>;
+  sessions: Sessions;
   wakeups: Pick<Wakeups, 'tellOthers'>;
   due: { expect(inMs: number): void };
 };
 
-export function actOnChanges({ dispatcher, wakeups, due }: Actors): Publish {
+export function actOnChanges({ dispatcher, sessions, wakeups, due }: Actors): Publish {
   return (changes) => {
     let isAnyReady = false;
     let soonestMs = Number.POSITIVE_INFINITY;
@@ -35,7 +37,7 @@ export function actOnChanges({ dispatcher, wakeups, due }: Actors): Publish {
   function passOn(toStop: Change[]): void {
     for (const [sessionId, changed] of groupBy(toStop, ({ stop }) => stop?.sessionId ?? '')) {
       const items = changed.flatMap(({ id, stop }) => (stop ? [{ id, fence: stop.fence, reason: stop.reason }] : []));
-      tellToStop(dispatcher.sessions.get(sessionId), items);
+      tellToStop(sessions.get(sessionId), items);
     }
     wakeups.tellOthers('cancel');
   }

@@ -2,15 +2,11 @@
  * The periodic duties of a server. Each is a bounded batch that any server may do at any time; none needs
  * a leader, and all of them being done by several servers at once costs a little and harms nothing.
  */
-
 import { failpoint } from '@drover/protocol/test-points';
 import type { Logger } from 'pino';
 import type { Database } from '../db/database.js';
-import { passOnCancels } from '../dispatch/cancellations.js';
 import type { Dispatcher } from '../dispatch/dispatcher.js';
-import { createLeases } from '../dispatch/leases.js';
 import type { Pauses } from '../dispatch/pauses.js';
-import { askSurplusToMove } from '../dispatch/rebalance.js';
 import { countBy } from '../group-by.js';
 import { cancelReturnedJobs } from '../lifecycle/cancel.js';
 import { expireJobs, isAnythingToEnd } from '../lifecycle/expire.js';
@@ -18,6 +14,10 @@ import { loseExpiredSessions } from '../lifecycle/lose.js';
 import { ensurePartitions, pruneHistory, pruneOccurrences } from '../lifecycle/prune.js';
 import type { Publish } from '../lifecycle/publish.js';
 import type { Metrics } from '../metrics.js';
+import { createLeases } from '../sessions/leases.js';
+import { passOnCancels } from '../sessions/pass-on-cancels.js';
+import { askSurplusToMove } from '../sessions/rebalance.js';
+import type { Registry } from '../sessions/registry.js';
 import { movePulse } from './beacon.js';
 import { createPeriodic, type Periodic } from './periodic.js';
 import { type ServerIdentity, sayPresence } from './presence.js';
@@ -42,7 +42,8 @@ export type Duties = {
 type DutiesDeps = {
   db: Database;
   identity: ServerIdentity;
-  dispatcher: Dispatcher;
+  dispatcher: Pick<Dispatcher, 'wake' | 'compareAll'>;
+  registry: Registry;
   pauses: Pauses;
   logger: Logger;
   metrics: Metrics;
@@ -68,7 +69,7 @@ const DRIFT = 0.01;
 const GRACE_MS = 1000;
 
 export function createDuties(deps: DutiesDeps): Duties {
-  const { identity, dispatcher, pauses, logger, metrics, beatMs, leaseMs, publish } = deps;
+  const { identity, dispatcher, registry, pauses, logger, metrics, beatMs, leaseMs, publish } = deps;
   const { control, reads } = deps.db;
   const repairs = { db: control, logger, metrics, publish };
   let others: { id: string; address: string }[] = [];
@@ -76,7 +77,7 @@ export function createDuties(deps: DutiesDeps): Duties {
   const maxPulseAgeMs = Math.max(GAP_BEATS * beatMs, 3 * PULSE_EVERY_MS);
 
   const servers = () => [identity.address, ...others.map((server) => server.address)];
-  const leases = createLeases({ db: control, serverId: identity.id, dispatcher, logger, beatMs, leaseMs, servers });
+  const leases = createLeases({ db: control, serverId: identity.id, registry, logger, beatMs, leaseMs, servers });
 
   async function beat(): Promise<void> {
     others = await sayPresence(control, identity, 3 * beatMs);
@@ -108,11 +109,11 @@ export function createDuties(deps: DutiesDeps): Duties {
   }
 
   async function cancels(): Promise<void> {
-    await passOnCancels(control, dispatcher.sessions, logger);
+    await passOnCancels(control, registry.sessions, logger);
   }
 
   async function rebalance(): Promise<void> {
-    const moved = await askSurplusToMove(control, dispatcher.sessions, others.length + 1);
+    const moved = await askSurplusToMove(control, registry.sessions, others.length + 1);
     if (moved > 0) logger.info({ moved }, 'asked workers to move to another server');
   }
 

@@ -1,6 +1,6 @@
 /**
  * Cancelling by request. A job that is not running ends at once; for a running one the request is noted in its row, and the
- * server that serves its worker passes it on (see dispatch/cancellations).
+ * server that serves its worker passes it on (see sessions/pass-on-cancels).
  */
 import type { JobState } from '@drover/protocol';
 import { plainArray } from '../db/array-text.js';

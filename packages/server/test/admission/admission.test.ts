@@ -41,13 +41,14 @@ function createBrokenAdmission(...aftermaths: Aftermath[]) {
     runTexts: (statement, values) => followed(statement.name, () => bulk.runTexts(statement, values)),
     copyIn: (text, data) => followed('copy', () => bulk.copyIn(text, data)),
   };
+  const sessions = new Map();
   const dispatcher = createDispatcher({
     ...{ db: bench.db.control, serverId: SERVER_ID, logger, metrics, pollMs: 1000 },
-    isPaused: () => false,
+    ...{ sessions, isPaused: () => false },
     publish() {},
   });
   const admission = createAdmission({
-    ...{ db, dispatcher, logger, metrics, maxPending: MAX_PENDING },
+    ...{ db, dispatcher, sessions, logger, metrics, maxPending: MAX_PENDING },
     onReady() {},
     onScheduled() {},
   });

@@ -2,9 +2,10 @@
 import { newId } from '@drover/protocol';
 import { expect, test } from 'vitest';
 import { actOnChanges } from '../../src/dispatch/act-on-changes.js';
-import type { Session } from '../../src/dispatch/session.js';
 import type { Change } from '../../src/lifecycle/change.js';
-import { sessionOf } from '../support/session.js';
+import type { StopRequest } from '../../src/sessions/channel.js';
+import type { Session } from '../../src/sessions/session.js';
+import { channelOf, sessionOf, sessionsOf } from '../support/session.js';
 
 function changed(change: Partial<Change>): Change {
   return {
@@ -18,7 +19,8 @@ function changed(change: Partial<Change>): Change {
 function actsOn(changes: Change[], sessions: Session[] = []): string[] {
   const acts: string[] = [];
   const publish = actOnChanges({
-    dispatcher: { wake: () => acts.push('wake'), sessions: new Map(sessions.map((session) => [session.id, session])) },
+    dispatcher: { wake: () => acts.push('wake') },
+    sessions: sessionsOf(...sessions),
     wakeups: { tellOthers: (hint) => acts.push(`tell ${hint}`) },
     due: { expect: (inMs) => acts.push(`due in ${inMs}`) },
   });
@@ -41,8 +43,8 @@ test('a finished job makes nothing necessary', () => {
 });
 
 test('the worker of a job that is to stop is told, by this server or the one that serves it', () => {
-  const frames: string[] = [];
-  const session = sessionOf('work', { send: (frame) => void frames.push(frame) });
+  const told: (readonly StopRequest[])[] = [];
+  const session = sessionOf('work', { channel: channelOf({ cancel: (items) => void told.push(items) }) });
   const toStop = (sessionId: string, reason: 'cancelled' | 'expired') =>
     changed({ verb: 'cancel', to: 'running', stop: { sessionId, fence: 3, reason } });
   const [mine, alsoMine, other] = [
@@ -51,13 +53,10 @@ test('the worker of a job that is to stop is told, by this server or the one tha
     toStop(newId(), 'expired'),
   ];
   expect(actsOn([mine, alsoMine, other], [session])).toEqual(['tell cancel']);
-  expect(frames.map((frame) => JSON.parse(frame))).toEqual([
-    {
-      kind: 'cancel',
-      items: [
-        { id: mine.id, fence: 3, reason: 'cancelled' },
-        { id: alsoMine.id, fence: 3, reason: 'expired' },
-      ],
-    },
+  expect(told).toEqual([
+    [
+      { id: mine.id, fence: 3, reason: 'cancelled' },
+      { id: alsoMine.id, fence: 3, reason: 'expired' },
+    ],
   ]);
 });

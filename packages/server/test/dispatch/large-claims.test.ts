@@ -4,12 +4,12 @@ import { pino } from 'pino';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Runner } from '../../src/db/database.js';
 import { createDispatcher, type Dispatcher } from '../../src/dispatch/dispatcher.js';
-import type { Session } from '../../src/dispatch/session.js';
-import { openSession } from '../../src/dispatch/session-store.js';
 import { createMetrics } from '../../src/metrics.js';
+import { openSession } from '../../src/sessions/open-session.js';
+import type { Session } from '../../src/sessions/session.js';
 import { createLifecycleBench, type LifecycleBench, SERVER_ID } from '../support/lifecycle.js';
-import { sessionOf } from '../support/session.js';
-import { helloOf } from './raw-worker.js';
+import { helloOf } from '../support/raw-worker.js';
+import { channelOf, sessionOf, sessionsOf } from '../support/session.js';
 
 /** More than one claim takes. */
 const JOBS = 1500;
@@ -24,16 +24,19 @@ afterAll(() => bench.close());
 type Stage = {
   dispatcher: Dispatcher;
   session: Session;
-  /** In their order: "claim" when one is sent to the database, the ids of a frame when it is sent to the worker. */
+  /** In their order: "claim" when one is sent to the database, ids when they are assigned to the worker. */
   events: ('claim' | string[])[];
   type: string;
 };
 
-/** A dispatcher with one worker; `claim` stands around every claim. */
-async function openStage(claim: (stage: Stage, run: () => Promise<never[]>) => Promise<never[]>): Promise<Stage> {
+/** A dispatcher with one worker. Every claim runs through `claim`, and every assignment through `assign`. */
+async function openStage(
+  claim: (stage: Stage, run: () => Promise<never[]>) => Promise<never[]>,
+  assign: (stage: Stage) => void = () => {},
+): Promise<Stage> {
   const type = newId();
   const hello = helloOf({ types: [type], connection: 1 });
-  await openSession(bench.db.control, SERVER_ID, hello, 60_000, () => {});
+  await openSession(bench.db.control, SERVER_ID, hello, 60_000);
   const db: Runner = {
     ...bench.db.control,
     runTexts: (statement, values) => {
@@ -47,18 +50,20 @@ async function openStage(claim: (stage: Stage, run: () => Promise<never[]>) => P
     id: hello.sessionId,
     slots: JOBS,
     window: JOBS,
-    send: (frame) => {
-      stage.events.push((JSON.parse(frame).jobs as { id: string }[]).map(({ id }) => id));
-    },
+    channel: channelOf({
+      assign(jobs) {
+        assign(stage);
+        stage.events.push(jobs.map(({ assignment }) => JSON.parse(assignment).id));
+      },
+    }),
   });
   const stage: Stage = {
-    dispatcher: createDispatcher({ ...deps, metrics: createMetrics() }),
+    dispatcher: createDispatcher({ ...deps, sessions: sessionsOf(session), metrics: createMetrics() }),
     session,
     events: [],
     type,
   };
   stage.dispatcher.start();
-  stage.dispatcher.add(session);
   return stage;
 }
 
@@ -126,14 +131,17 @@ test('what was claimed for a worker that has gone in between is handed back, all
   expect(stage.session.reserved).toBe(0);
 });
 
-test('a frame that cannot be sent leaves neither of the two claims behind', async () => {
-  const stage = await openStage((_, run) => run());
-  const { send } = stage.session;
-  stage.session.send = () => {
-    stage.session.send = send;
-    stage.session.grants.clear();
-    throw new Error('too long');
-  };
+test('an assignment that cannot be sent leaves neither of the two claims behind', async () => {
+  let assignments = 0;
+  const stage = await openStage(
+    (_, run) => run(),
+    ({ session }) => {
+      assignments += 1;
+      if (assignments > 1) return;
+      session.grants.clear();
+      throw new Error('the channel is broken');
+    },
+  );
   await bench.add(...Array.from({ length: JOBS }, () => ({ type: stage.type })));
   // room for those that count as sent and were not
   stage.session.window = 2 * JOBS;
@@ -142,19 +150,4 @@ test('a frame that cannot be sent leaves neither of the two claims behind', asyn
   await stage.dispatcher.stop();
   expect(sentBy(stage)).toHaveLength(JOBS);
   expect(stage.session.reserved).toBe(0);
-});
-
-test('large payloads are spread over frames that a worker takes', async () => {
-  const lengths: number[] = [];
-  const stage = await openStage((_, run) => run());
-  const { send } = stage.session;
-  stage.session.send = (frame) => {
-    lengths.push(frame.length);
-    send(frame);
-  };
-  await bench.add(...Array.from({ length: 12 }, () => ({ type: stage.type, payload: 'x'.repeat(1024 * 1024 - 2) })));
-  stage.dispatcher.wake();
-  await expect.poll(() => sentBy(stage).length, { timeout: 10_000 }).toBe(12);
-  await stage.dispatcher.stop();
-  expect(Math.max(...lengths)).toBeLessThan(6 * 1024 * 1024);
 });

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type ApiBench, createApiBench } from '../api/api-bench.js';
 import { type AnswerHolder, startAnswerHolder } from '../support/answer-holder.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
-import { register, succeeded } from './raw-worker.js';
+import { register, succeeded } from '../support/raw-worker.js';
 
 let database: TestDatabase;
 let holder: AnswerHolder;

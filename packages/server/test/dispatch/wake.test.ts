@@ -4,7 +4,7 @@ import { pino } from 'pino';
 import { expect, test } from 'vitest';
 import { createDispatcher } from '../../src/dispatch/dispatcher.js';
 import { createMetrics } from '../../src/metrics.js';
-import { sessionOf } from '../support/session.js';
+import { sessionOf, sessionsOf } from '../support/session.js';
 
 const NEVER_MS = 60_000;
 /** More than a turn takes. */
@@ -25,6 +25,7 @@ test.each(Array.from({ length: STEPS }, (_, step) => step))('%i steps after the 
   const options = {
     db,
     serverId: newId(),
+    sessions: sessionsOf(sessionOf('t')),
     logger,
     metrics: createMetrics(),
     pollMs: NEVER_MS,
@@ -33,7 +34,6 @@ test.each(Array.from({ length: STEPS }, (_, step) => step))('%i steps after the 
   };
   const dispatcher = createDispatcher(options);
   dispatcher.start();
-  dispatcher.add(sessionOf('t'));
   dispatcher.wake();
   for (let step = 0; step < steps; step++) await undefined;
   isClaimed = false;

@@ -2,7 +2,7 @@
 import { type Client, createClient } from '@drover/sdk';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type ApiBench, createApiBench } from '../api/api-bench.js';
-import { register } from './raw-worker.js';
+import { register } from '../support/raw-worker.js';
 
 const BEAT_MS = 200;
 

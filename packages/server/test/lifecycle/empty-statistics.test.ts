@@ -7,9 +7,6 @@ import { newId, newScheduleSchema } from '@drover/protocol';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { insertJobs } from '../../src/admission/insert-jobs.js';
 import { connectDatabase, type Database, type Runner } from '../../src/db/database.js';
-import { createProgressWriter } from '../../src/dispatch/progress.js';
-import { releaseUnknownGrants } from '../../src/dispatch/reconcile.js';
-import { openSession, renewSessions } from '../../src/dispatch/session-store.js';
 import { cancelJobs, cancelReturnedJobs } from '../../src/lifecycle/cancel.js';
 import { claimJobs } from '../../src/lifecycle/claim.js';
 import { completeJobs, completeJobsWithChildren } from '../../src/lifecycle/complete.js';
@@ -23,6 +20,10 @@ import { stopJobs } from '../../src/lifecycle/stop.js';
 import { fireDue, fireOverdue } from '../../src/schedules/fire-due.js';
 import { type ScheduleProgress, writeNextTimes } from '../../src/schedules/next-times.js';
 import { putSchedule } from '../../src/schedules/put-schedule.js';
+import { releaseUnknownGrants } from '../../src/sessions/compare-grants.js';
+import { openSession } from '../../src/sessions/open-session.js';
+import { createProgressWriter } from '../../src/sessions/progress.js';
+import { renewSessions } from '../../src/sessions/session-store.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { writeUnguarded } from '../support/guard-moves.js';
 import { type JobFields, rowOf, SERVER_ID } from '../support/lifecycle.js';
@@ -220,11 +221,12 @@ const cases: [string, (watched: Runner) => Promise<unknown>][] = [
         SERVER_ID,
         { ...hello, kind: 'hello', sessionId: previous, holds: [] } as never,
         60_000,
-        () => {},
       );
       const holds = await jobs('running', previous);
       const next = { ...hello, kind: 'hello', sessionId: newId(), holds, previousSessions: [previous] };
-      const opened = await openSession(runner, SERVER_ID, next as never, 60_000, () => {});
+      // the statements as they are inside of the transaction
+      const watched = { ...runner, transaction: <Result>(work: (tx: Runner) => Promise<Result>) => work(runner) };
+      const opened = await openSession(watched, SERVER_ID, next as never, 60_000);
       expect(opened?.held).toHaveLength(size);
     },
   ],

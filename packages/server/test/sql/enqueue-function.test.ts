@@ -3,7 +3,7 @@ import { newId } from '@drover/protocol';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type ApiBench, createApiBench } from '../api/api-bench.js';
-import { register, succeeded } from '../dispatch/raw-worker.js';
+import { register, succeeded } from '../support/raw-worker.js';
 
 let bench: ApiBench;
 /** A role as an application has it: it may call the two functions and nothing else. */

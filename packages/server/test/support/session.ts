@@ -1,14 +1,28 @@
-/** A worker's session in a server's memory, free and in order, for tests of the parts that only look at that. */
+/** A worker's session in a server's memory, free and in order, for tests of the parts that only read that. */
 import { newId } from '@drover/protocol';
-import { groupKeyOf, type Session } from '../../src/dispatch/session.js';
+import type { Channel } from '../../src/sessions/channel.js';
+import { groupKeyOf, type Session } from '../../src/sessions/session.js';
 
 export function sessionOf(type: string, given: Partial<Session> = {}): Session {
   return {
     ...{ id: newId(), connection: 1, name: 'w', types: [type], queues: null, slots: 1, ignoresPause: false },
-    ...{ groupKey: groupKeyOf([type], null, false), grants: new Map(), arriving: new Set() },
+    ...{ groupKey: groupKeyOf([type], null, false), grants: new Map(), arriving: new Set(), settling: new Set() },
     ...{ window: 1, sent: 0, reserved: 0, draining: false, paused: false, suspected: false },
     ...{ beat: 0, confirmedBeat: 0, lastBeatAt: 0, received: 0, laggingSince: undefined, trouble: undefined },
-    ...{ closed: false, send() {}, disconnect() {} },
+    ...{ closed: false, channel: channelOf() },
     ...given,
   };
+}
+
+/** A channel to a worker that hears nothing but what the test listens to. */
+export function channelOf(given: Partial<Channel> = {}): Channel {
+  return {
+    ...{ isOpen: true, welcome() {}, assign() {}, cancel() {}, handBack() {}, moveOn() {}, confirmBeat() {} },
+    disconnect() {},
+    ...given,
+  };
+}
+
+export function sessionsOf(...sessions: Session[]): Map<string, Session> {
+  return new Map(sessions.map((session) => [session.id, session]));
 }

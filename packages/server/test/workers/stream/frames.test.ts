@@ -1,8 +1,8 @@
 /** Bad input of every kind on the worker stream: a clear refusal, and nothing else changes. */
 import { type Grant, LIMITS, newId } from '@drover/protocol';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type ApiBench, createApiBench, TOKENS, tokenOf } from '../api/api-bench.js';
-import { connect, helloOf, register, succeeded, UpgradeRefused } from './raw-worker.js';
+import { type ApiBench, createApiBench, TOKENS, tokenOf } from '../../api/api-bench.js';
+import { connect, helloOf, register, succeeded, UpgradeRefused } from '../../support/raw-worker.js';
 
 let bench: ApiBench;
 beforeAll(async () => {

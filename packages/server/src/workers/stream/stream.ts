@@ -1,17 +1,16 @@
 /**
- * The worker stream: accepts WebSocket connections, authenticates them, and turns frames into calls. See
- * worker-messages in the protocol for who may say what and why every frame may be lost or repeated.
+ * The worker stream, one way in which workers reach their sessions: accepts WebSocket connections, authenticates them, and turns
+ * frames into calls. See worker-messages in the protocol for who may say what, and why every frame may be lost or repeated.
  *
- * What always holds: a connection says `hello` first; a session has one connection (a newer one replaces an
- * older one); nothing is sent to a worker before its session is durable; a frame that does not fit the
- * protocol ends the connection with the reason, never the server.
+ * Invariants: a connection says `hello` first; nothing is sent to a worker before its session is durable; a frame that violates
+ * the protocol ends the connection with the reason, never the server.
  */
 import type { IncomingMessage } from 'node:http';
 import { DroverError, LIMITS } from '@drover/protocol';
-import type { Logger } from 'pino';
 import { type WebSocket, WebSocketServer } from 'ws';
-import type { Stream } from '../upgrades.js';
-import { createWorkerConnection, type WorkerConnectionDeps } from './worker-connection.js';
+import type { Stream } from '../../upgrades.js';
+import { createWorkerConnection, type WorkerConnectionDeps } from './connection.js';
+import { MOVE_ON } from './frames.js';
 
 export type WorkerStream = Stream & {
   /** Tells every worker to move to another server and closes when they have gone, or after `graceMs`. */
@@ -19,7 +18,6 @@ export type WorkerStream = Stream & {
 };
 
 type StreamDeps = WorkerConnectionDeps & {
-  logger: Logger;
   /** Throws DroverError unless the request may speak as a worker. */
   authorize(request: IncomingMessage): void;
   helloTimeoutMs?: number;
@@ -40,7 +38,7 @@ export function createWorkerStream(deps: StreamDeps): WorkerStream {
       close: (reason) => socket.close(1008, reason.slice(0, 120)),
       terminate: () => socket.terminate(),
     });
-    // Only for the hello: how long the database takes to answer it is no fault of the worker's, and has its own deadline.
+    // Only until the hello comes. The database's answer to it is not the worker's fault, and has its own deadline.
     const helloLimit = setTimeout(() => {
       if (connection.isGreeted) return;
       connection.refuse(new DroverError('invalid_request', `no hello within ${helloTimeoutMs / 1000} seconds`));
@@ -66,7 +64,7 @@ export function createWorkerStream(deps: StreamDeps): WorkerStream {
     async stop(graceMs) {
       stopping = true;
       const gone = [...sockets].map((socket) => new Promise((resolve) => socket.once('close', resolve)));
-      for (const socket of sockets) socket.send('{"kind":"moveOn"}');
+      for (const socket of sockets) socket.send(MOVE_ON);
       const limit = new Promise((resolve) => setTimeout(resolve, graceMs).unref());
       await Promise.race([Promise.all(gone), limit]);
       for (const socket of sockets) socket.terminate();

@@ -1,11 +1,13 @@
 /**
- * Cancel requests for running jobs, passed on to the workers of this server. The request is in the job's
- * row; a hint from the server that took it makes this quick, and looking with every beat makes it sure.
+ * Passes cancel requests for running jobs on to the workers of this server. The request is in the job's row. A hint from the
+ * server that took it makes this quick; the periodic lookup makes it certain.
  */
 import type { Logger } from 'pino';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import { groupBy } from '../group-by.js';
+import type { StopRequest } from './channel.js';
+import type { Sessions } from './registry.js';
 import type { Session } from './session.js';
 
 const requested = sql('cancels_requested')`
@@ -14,10 +16,10 @@ select id::text as id, fence, session_id::text as "sessionId",
 from drover.job
 where cancel_requested_at is not null and session_id = any($1::uuid[])`;
 
-type Requested = { id: string; fence: number; sessionId: string; reason: 'expired' | 'cancelled' };
+type Requested = StopRequest & { sessionId: string };
 
-/** Tells every session of this server what it should stop. Telling twice does no harm. */
-export async function passOnCancels(db: Runner, sessions: ReadonlyMap<string, Session>, logger: Logger): Promise<void> {
+/** Tells every session of this server what it must stop. Telling it twice does no harm. */
+export async function passOnCancels(db: Runner, sessions: Sessions, logger: Logger): Promise<void> {
   const busy = [...sessions.values()].filter((session) => session.grants.size > 0).map((session) => session.id);
   if (busy.length === 0) return;
   const rows = await db.run<Requested>(requested, [busy]);
@@ -27,8 +29,6 @@ export async function passOnCancels(db: Runner, sessions: ReadonlyMap<string, Se
   }
 }
 
-export function tellToStop(session: Session | undefined, items: { id: string; fence: number; reason: string }[]): void {
-  if (!session || session.closed) return;
-  const listed = items.map(({ id, fence, reason }) => ({ id, fence, reason }));
-  session.send(JSON.stringify({ kind: 'cancel', items: listed }));
+export function tellToStop(session: Session | undefined, items: readonly StopRequest[]): void {
+  if (session && !session.closed) session.channel.cancel(items);
 }

@@ -1,10 +1,11 @@
 /**
- * What the database says a session holds, against what its worker knows of: a running job that its worker
- * has never been sent is released, and no attempt is used up (D9, D10). Safe as long as no claim for these
- * sessions is under way: what was sent is in `grants` before it is sent and stays there until its outcome is
- * durable, what is just being inserted is in `arriving`, but nobody knows what a claim grants before its answer.
- * And only of sessions that are still ours by the database: one that has moved while this server stood still is
- * given jobs by another, of which this one knows nothing.
+ * Compares what the database says a session holds with what its worker knows. A running job that was never sent to its worker
+ * is released, and no attempt is used up.
+ *
+ * Safe only while no claim for these sessions is under way. What was sent is in `grants` before it is sent, and stays there
+ * until its outcome is durable; what is just being inserted is in `arriving`; but what a claim grants is known only from its
+ * answer. It is also limited to sessions that are still this server's by the database: a session that has moved while this
+ * server was frozen gets jobs from another server.
  */
 import type { Grant } from '@drover/protocol';
 import { byKey } from '../db/by-key.js';
@@ -23,7 +24,7 @@ ${jobsOf('s.id', 'running')}`;
 
 type Held = Grant & { sessionId: string };
 
-/** Releases grants that the sessions' workers do not know. */
+/** Releases the grants that the sessions' workers do not know. */
 export async function releaseUnknownGrants(
   db: Runner,
   serverId: string,

@@ -4,13 +4,15 @@ import { pino } from 'pino';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { connectDatabase, type Database } from '../../src/db/database.js';
 import { createDispatcher, type Dispatcher } from '../../src/dispatch/dispatcher.js';
-import type { Session } from '../../src/dispatch/session.js';
-import { openSession } from '../../src/dispatch/session-store.js';
 import { createMetrics } from '../../src/metrics.js';
+import type { GrantedJob } from '../../src/sessions/channel.js';
+import { openSession } from '../../src/sessions/open-session.js';
+import { createRegistry, type Registry } from '../../src/sessions/registry.js';
+import type { Session } from '../../src/sessions/session.js';
 import { type AnswerHolder, startAnswerHolder } from '../support/answer-holder.js';
 import { createLifecycleBench, type LifecycleBench, SERVER_ID } from '../support/lifecycle.js';
-import { sessionOf } from '../support/session.js';
-import { helloOf } from './raw-worker.js';
+import { helloOf } from '../support/raw-worker.js';
+import { channelOf, sessionOf } from '../support/session.js';
 
 /** No poll comes in between. */
 const POLL_MS = 3_600_000;
@@ -19,12 +21,23 @@ let bench: LifecycleBench;
 let holder: AnswerHolder;
 let db: Database;
 let dispatcher: Dispatcher;
+let registry: Registry;
 beforeAll(async () => {
   bench = await createLifecycleBench();
   holder = await startAnswerHolder(String(bench.pool.options.connectionString));
   db = connectDatabase({ url: holder.url, poolSize: 4 });
   const logger = pino({ level: 'silent' });
-  const deps = { db: db.control, serverId: SERVER_ID, logger, pollMs: POLL_MS, isPaused: () => false, publish() {} };
+  registry = createRegistry(logger);
+  const { sessions } = registry;
+  const deps = {
+    sessions,
+    db: db.control,
+    serverId: SERVER_ID,
+    logger,
+    pollMs: POLL_MS,
+    isPaused: () => false,
+    publish() {},
+  };
   dispatcher = createDispatcher({ ...deps, metrics: createMetrics() });
   dispatcher.start();
 });
@@ -36,19 +49,16 @@ afterAll(async () => {
 });
 
 /** A worker of this server, as its connection would register it; gives what it is sent. */
-async function serve(type: string, connection = 1): Promise<{ session: Session; sent: string[] }> {
+async function serve(type: string, connection = 1): Promise<{ session: Session; sent: (readonly GrantedJob[])[] }> {
   const hello = helloOf({ types: [type], connection });
-  await openSession(bench.db.control, SERVER_ID, hello, 30_000, () => {});
-  const sent: string[] = [];
+  await openSession(bench.db.control, SERVER_ID, hello, 30_000);
+  const sent: (readonly GrantedJob[])[] = [];
   const session = sessionOf(type, {
     id: hello.sessionId,
     connection,
-    send: (frame) => void sent.push(frame),
-    disconnect() {
-      session.closed = true;
-    },
+    channel: channelOf({ assign: (jobs) => void sent.push(jobs) }),
   });
-  dispatcher.add(session);
+  registry.add(session);
   return { session, sent };
 }
 
@@ -60,7 +70,7 @@ test('a grant that its worker was never sent is released', async () => {
   await bench.claim(1, { types: [type], sessionId: session.id });
   expect(await dispatcher.compareAll()).toBe(1);
   expect(await bench.row(id)).toMatchObject({ state: 'ready', attempt: 0 });
-  dispatcher.remove(session);
+  registry.remove(session);
 });
 
 test('a job that a claim is just granting is not taken back, however late its answer comes', async () => {
@@ -78,7 +88,7 @@ test('a job that a claim is just granting is not taken back, however late its an
   expect(await compared).toBe(0);
   expect(sent).toHaveLength(1);
   expect(await bench.row(id)).toMatchObject({ state: 'running', fence: 1, session_id: session.id });
-  dispatcher.remove(session);
+  registry.remove(session);
 });
 
 test('what another server has given a worker that moved there is not taken back by the one it left', async () => {
@@ -86,10 +96,10 @@ test('what another server has given a worker that moved there is not taken back 
   const { session } = await serve(type, 1);
   session.window = 0;
   const moved = helloOf({ sessionId: session.id, types: [type], connection: 2 });
-  await openSession(bench.db.control, newId(), moved, 30_000, () => {});
+  await openSession(bench.db.control, newId(), moved, 30_000);
   const [id = ''] = await bench.add({ type });
   await bench.claim(1, { types: [type], sessionId: session.id });
   expect(await dispatcher.compareAll()).toBe(0);
   expect(await bench.row(id)).toMatchObject({ state: 'running', fence: 1 });
-  dispatcher.remove(session);
+  registry.remove(session);
 });

@@ -2,7 +2,7 @@
 import { DroverError, LIMITS, type Outcome } from '@drover/protocol';
 import { checkedJobs } from '../admission/check-jobs.js';
 
-type OutcomeLimits = { payloadLimitBytes: number; resultLimitBytes: number };
+export type OutcomeLimits = { payloadLimitBytes: number; resultLimitBytes: number };
 
 export function limitOutcome(outcome: Outcome, limits: OutcomeLimits): Outcome {
   if (outcome.kind === 'failed') return { ...outcome, error: cutError(outcome.error) };

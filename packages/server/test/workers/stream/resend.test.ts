@@ -1,8 +1,8 @@
 /** A worker that sends its outcomes again because the database is slow to take them. */
 import { newId } from '@drover/protocol';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type ApiBench, createApiBench } from '../api/api-bench.js';
-import { register, succeeded } from './raw-worker.js';
+import { type ApiBench, createApiBench } from '../../api/api-bench.js';
+import { register, succeeded } from '../../support/raw-worker.js';
 
 const AGAIN = 50;
 

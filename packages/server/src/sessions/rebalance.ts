@@ -4,14 +4,14 @@
  */
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
-import type { Session } from './session.js';
+import type { Sessions } from './registry.js';
 
 const liveSessions = sql('live_sessions')`
 select count(*)::int as count
 from drover.session
 where ended_at is null and server_id is not null and expires_at > now()`;
 
-/** More than this share above the mean is worth a move; less would make workers wander for nothing. */
+/** More than this share above the mean is worth a move; for less, workers would move for nothing. */
 const TOLERANCE = 0.25;
 /** Workers asked to move in one round: the others learn of the new balance first. */
 const MOVES_A_ROUND = 10;
@@ -24,15 +24,11 @@ export function surplus(mine: number, total: number, servers: number): number {
   return Math.min(MOVES_A_ROUND, Math.ceil((mine - share) / 2));
 }
 
-export async function askSurplusToMove(
-  db: Runner,
-  sessions: ReadonlyMap<string, Session>,
-  servers: number,
-): Promise<number> {
+export async function askSurplusToMove(db: Runner, sessions: Sessions, servers: number): Promise<number> {
   if (servers < 2 || sessions.size < 2) return 0;
   const [row] = await db.run<{ count: number }>(liveSessions);
   const moving = surplus(sessions.size, row?.count ?? 0, servers);
   const candidates = [...sessions.values()].filter((session) => !session.closed && !session.draining).slice(0, moving);
-  for (const session of candidates) session.send('{"kind":"moveOn"}');
+  for (const session of candidates) session.channel.moveOn();
   return candidates.length;
 }

@@ -4,15 +4,15 @@ import type { AddressInfo } from 'node:net';
 import { newId, STREAM_VERSION } from '@drover/protocol';
 import { pino } from 'pino';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { connectDatabase, type Database } from '../../src/db/database.js';
-import { createDispatcher } from '../../src/dispatch/dispatcher.js';
-import { createOutcomes } from '../../src/dispatch/outcomes.js';
-import { createProgressWriter } from '../../src/dispatch/progress.js';
-import { createWorkerStream, type WorkerStream } from '../../src/dispatch/stream.js';
-import { createMetrics } from '../../src/metrics.js';
-import { type AnswerHolder, startAnswerHolder } from '../support/answer-holder.js';
-import { createTestDatabase, type TestDatabase } from '../support/database.js';
-import { connect, helloOf } from './raw-worker.js';
+import { connectDatabase, type Database } from '../../../src/db/database.js';
+import { createOutcomes } from '../../../src/sessions/outcomes.js';
+import { createProgressWriter } from '../../../src/sessions/progress.js';
+import { createRegistry } from '../../../src/sessions/registry.js';
+import { createWorkerSessions } from '../../../src/sessions/worker-sessions.js';
+import { createWorkerStream, type WorkerStream } from '../../../src/workers/stream/stream.js';
+import { type AnswerHolder, startAnswerHolder } from '../../support/answer-holder.js';
+import { createTestDatabase, type TestDatabase } from '../../support/database.js';
+import { connect, helloOf } from '../../support/raw-worker.js';
 
 const HELLO_MS = 300;
 
@@ -27,16 +27,14 @@ beforeAll(async () => {
   holder = await startAnswerHolder(database.url);
   db = connectDatabase({ url: holder.url, poolSize: 2 });
   const logger = pino({ level: 'silent' });
-  const common = { db: db.control, logger, serverId: newId(), metrics: createMetrics(), publish() {} };
-  const signal = new AbortController().signal;
-  stream = createWorkerStream({
-    ...common,
-    dispatcher: createDispatcher({ ...common, pollMs: 1000, isPaused: () => false }),
-    outcomes: createOutcomes({ ...common, signal }),
-    progress: createProgressWriter(db.control),
-    ...{ beatMs: 1000, leaseMs: 10_000, payloadLimitBytes: 1000, resultLimitBytes: 1000 },
-    ...{ clusterId: async () => 'here', servers: () => [], authorize() {}, helloTimeoutMs: HELLO_MS },
+  const common = { db: db.control, logger, serverId: newId(), publish() {} };
+  const sessions = createWorkerSessions({
+    ...{ ...common, registry: createRegistry(logger), progress: createProgressWriter(db.control) },
+    outcomes: createOutcomes({ ...common, signal: new AbortController().signal }),
+    ...{ beatMs: 1000, leaseMs: 10_000, limits: { payloadLimitBytes: 1000, resultLimitBytes: 1000 } },
+    ...{ clusterId: async () => 'here', servers: () => [], onRegistered() {}, onOffer() {} },
   });
+  stream = createWorkerStream({ sessions, logger, authorize() {}, helloTimeoutMs: HELLO_MS });
   http = createServer().on('upgrade', (...given) => stream.upgrade(...given));
   await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve));
   port = (http.address() as AddressInfo).port;

@@ -1,8 +1,8 @@
 /** A worker that leaves while a claim for it is under way. */
 import { newId } from '@drover/protocol';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type ApiBench, createApiBench } from '../api/api-bench.js';
-import { register } from './raw-worker.js';
+import { type ApiBench, createApiBench } from '../../api/api-bench.js';
+import { register } from '../../support/raw-worker.js';
 
 let bench: ApiBench;
 beforeAll(async () => {

@@ -1,10 +1,11 @@
 /** A hello that was late in the network: its worker has a newer connection by now, perhaps to another server. */
 import { newId } from '@drover/protocol';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { endSession, leaveSession, openSession } from '../../src/dispatch/session-store.js';
+import { openSession } from '../../src/sessions/open-session.js';
+import { endSession, leaveSession } from '../../src/sessions/session-store.js';
 import { type ApiBench, createApiBench } from '../api/api-bench.js';
 import { createLifecycleBench, type LifecycleBench } from '../support/lifecycle.js';
-import { connect, helloOf, register } from './raw-worker.js';
+import { connect, helloOf, register } from '../support/raw-worker.js';
 
 let api: ApiBench;
 let bench: LifecycleBench;
@@ -16,7 +17,7 @@ afterAll(() => Promise.all([api.close(), bench.close()]));
 test('it does not take the session back from the server that has the newer connection', async () => {
   const [sessionId, slow, quick] = [newId(), newId(), newId()];
   const open = (serverId: string, connection: number) =>
-    openSession(bench.db.control, serverId, helloOf({ sessionId, connection }), 30_000, () => {});
+    openSession(bench.db.control, serverId, helloOf({ sessionId, connection }), 30_000);
   expect(await open(quick, 2)).toBeDefined();
   expect(await open(slow, 1)).toBeUndefined();
   expect(await sessionRow(sessionId)).toMatchObject({ server_id: quick, connection: 2, ended_at: null });
@@ -27,7 +28,7 @@ test('it does not take the session back from the server that has the newer conne
 test('what an older connection says of its end does not end the session of a newer one', async () => {
   const [id, serverId] = [newId(), newId()];
   for (const connection of [1, 2]) {
-    await openSession(bench.db.control, serverId, helloOf({ sessionId: id, connection }), 30_000, () => {});
+    await openSession(bench.db.control, serverId, helloOf({ sessionId: id, connection }), 30_000);
   }
   await leaveSession(bench.db.control, serverId, { id, connection: 1 }, 'the connection was lost');
   expect(await endSession(bench.db.control, serverId, { id, connection: 1 })).toEqual([]);

@@ -1,13 +1,14 @@
 /**
- * A worker's session as the server that serves it keeps it in memory: one object a connection. Everything
+ * A worker's session as the server that serves it keeps it in memory: one object per connection. Everything
  * here can be rebuilt from the worker's `hello` and the database.
  */
-import type { Grant } from '@drover/protocol';
+import type { Grant, Hello } from '@drover/protocol';
+import type { Channel } from './channel.js';
 
 /** A grant as the session that holds it has it. */
 export type HeldGrant = {
   readonly fence: number;
-  /** Its outcome is being written. While the database is slow the worker sends it again, and what waits must not grow by that. */
+  /** Its outcome is being written. While the database is slow the worker repeats it, and the queue must not grow by that. */
   isSettling: boolean;
 };
 
@@ -23,8 +24,10 @@ export type Session = {
   readonly ignoresPause: boolean;
   /** Workers that take the same types from the same queues have the same key. */
   readonly groupKey: string;
-  /** Every grant the worker has been sent and no outcome of has been acknowledged, by the job's id. */
+  /** By the job's id, every grant that was sent to the worker and whose outcome is not acknowledged. */
   readonly grants: Map<string, HeldGrant>;
+  /** Writes of outcomes that are under way. Each gives whether it was done. */
+  readonly settling: Set<Promise<boolean>>;
   /** Ids that are being inserted for this session at this moment. */
   readonly arriving: Set<string>;
   /** Assignments the worker takes on this connection in all, and how many it was sent. */
@@ -44,14 +47,25 @@ export type Session = {
   /** Assignments that the worker's own count says it has taken in, and since when that lags behind `sent`. */
   received: number;
   laggingSince: number | undefined;
-  /** What the worker itself complains of. */
+  /** A problem that the worker itself reports. */
   trouble: string | undefined;
-  /** The connection is gone; nothing may be sent. */
+  /** The worker cannot be reached over this channel any more; nothing may be sent. */
   closed: boolean;
-  send(frame: string): void;
-  /** Closes the connection; the worker will come back. */
-  disconnect(reason: string): void;
+  readonly channel: Channel;
 };
+
+export function createSession(hello: Hello, held: readonly Grant[], paused: boolean, channel: Channel): Session {
+  const { sessionId: id, connection, name, types, queues = null, slots, window, ignorePause = false } = hello;
+  return {
+    ...{ id, connection, name, types, queues, slots, ignoresPause: ignorePause },
+    groupKey: groupKeyOf(types, queues, ignorePause),
+    grants: new Map(held.map((grant) => [grant.id, { fence: grant.fence, isSettling: false }])),
+    ...{ settling: new Set(), arriving: new Set() },
+    ...{ window, sent: 0, reserved: 0, draining: false, paused, suspected: false },
+    ...{ beat: 0, confirmedBeat: 0, lastBeatAt: performance.now() },
+    ...{ received: 0, laggingSince: undefined, trouble: undefined, closed: false, channel },
+  };
+}
 
 export function holds({ grants }: Session, { id, fence }: Grant): boolean {
   return grants.get(id)?.fence === fence;
@@ -70,5 +84,3 @@ export function suits(session: Session, queue: string, type: string): boolean {
 export function groupKeyOf(types: readonly string[], queues: readonly string[] | null, ignoresPause: boolean): string {
   return JSON.stringify([[...types].sort(), queues === null ? null : [...queues].sort(), ignoresPause]);
 }
-
-export type GrantedJob = Grant & { assignment: string };

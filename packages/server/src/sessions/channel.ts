@@ -1,0 +1,36 @@
+/**
+ * How a session talks to its worker. A way to reach workers (the WebSocket stream, later HTTP) implements it. Nothing in
+ * `sessions/` and `dispatch/` knows what the worker gets as bytes.
+ *
+ * Every message may be lost; none of them is an acknowledgement. The worker learns what became of its outcomes from the
+ * result of `WorkerSessions.settle`, which the adapter passes on in its own way.
+ */
+import type { Grant, ServerMessage } from '@drover/protocol';
+
+type Message<Kind extends ServerMessage['kind']> = Extract<ServerMessage, { kind: Kind }>;
+
+/** What a registered worker has to know. */
+export type Welcome = Omit<Message<'welcome'>, 'kind' | 'version'>;
+
+/** A grant that the worker must stop, and why. */
+export type StopRequest = Message<'cancel'>['items'][number];
+
+/** A granted job. The assignment is JSON text, so that no payload is parsed on its way. */
+export type GrantedJob = Grant & { assignment: string };
+
+export type Channel = {
+  /** False once the worker cannot be reached over it. */
+  readonly isOpen: boolean;
+  welcome(welcome: Welcome): void;
+  /** The grants must be committed. */
+  assign(jobs: readonly GrantedJob[]): void;
+  cancel(items: readonly StopRequest[]): void;
+  /** The worker gives back what it has not started. */
+  handBack(): void;
+  /** The worker moves to another server. */
+  moveOn(): void;
+  /** The lease was renewed after this beat had come. */
+  confirmBeat(beat: number, servers: readonly string[]): void;
+  /** Ends it at once. The worker comes back over another one. */
+  disconnect(): void;
+};

@@ -1,0 +1,103 @@
+/**
+ * Leases of the workers that this server serves. One statement per round renews the leases of all workers whose beat has come,
+ * and only then are the beats answered. So an answered beat proves that the lease in the database reaches at least `leaseMs`
+ * from the time the worker sent it. The worker relies on that when it decides to stop its jobs by itself.
+ *
+ * Suspicion comes in two steps: a worker that has missed beats, or does not take in what it is sent, gets no new work; when its
+ * lease has expired, its jobs go to others (lifecycle/lose).
+ */
+
+import type { WorkerMessage } from '@drover/protocol';
+import { failpoint } from '@drover/protocol/test-points';
+import type { Logger } from 'pino';
+import type { Runner } from '../db/database.js';
+import { setPaused } from './pause-worker.js';
+import type { Registry } from './registry.js';
+import type { Session } from './session.js';
+import { type Beat, renewSessions } from './session-store.js';
+
+/** Periods without a beat after which a worker gets no new work. */
+const MISSED_BEATS = 2;
+/** Periods in which a worker may leave what it was sent untouched, for instance while a handler blocks it. */
+const LAGGING_BEATS = 3;
+
+type LeasesDeps = {
+  db: Runner;
+  serverId: string;
+  registry: Registry;
+  logger: Logger;
+  beatMs: number;
+  leaseMs: number;
+  servers(): string[];
+};
+
+export type WorkerBeat = Pick<Extract<WorkerMessage, { kind: 'beat' }>, 'beat' | 'received' | 'trouble'>;
+
+export type Leases = { renew(): Promise<void> };
+
+export function createLeases({ db, serverId, registry, logger, beatMs, leaseMs, servers }: LeasesDeps): Leases {
+  function suspect(session: Session, now: number): void {
+    const missed = now - session.lastBeatAt > MISSED_BEATS * beatMs;
+    const deaf = session.laggingSince !== undefined && now - session.laggingSince > LAGGING_BEATS * beatMs;
+    const suspected = missed || deaf;
+    if (suspected !== session.suspected) {
+      const why = missed
+        ? 'worker missed beats'
+        : deaf
+          ? 'worker does not take in what it is sent'
+          : 'worker recovered';
+      logger.warn({ worker: session.name, session: session.id, suspected }, why);
+    }
+    session.suspected = suspected;
+  }
+
+  function beatOf(session: Session, now: number): Beat {
+    const silentMs = now - session.lastBeatAt;
+    return {
+      id: session.id,
+      heard: session.beat > session.confirmedBeat,
+      silent_ms: silentMs,
+      missed_beats: Math.floor(silentMs / beatMs),
+      running: session.grants.size,
+      draining: session.draining,
+      trouble: session.trouble,
+    };
+  }
+
+  function confirm(session: Session, beat: number, { paused }: { paused: boolean }): void {
+    setPaused(session, paused);
+    if (beat <= session.confirmedBeat || session.closed) return;
+    session.confirmedBeat = beat;
+    session.channel.confirmBeat(beat, servers());
+  }
+
+  return {
+    async renew() {
+      const now = performance.now();
+      // the beat that is renewed now; a later one may come while the statement is under way
+      const served = [...registry.sessions.values()].map((session) => ({ session, beat: session.beat }));
+      if (served.length === 0) return;
+      for (const { session } of served) suspect(session, now);
+      const beats = served.map(({ session }) => beatOf(session, now));
+      failpoint('renew.before');
+      const kept = await renewSessions(db, serverId, beats, leaseMs);
+      for (const { session, beat } of served) {
+        const row = kept.get(session.id);
+        if (row) confirm(session, beat, row);
+        // one that has just resigned ended its session itself
+        else if (!session.closed) registry.disconnect(session, 'its session has ended or moved to another server');
+      }
+    },
+  };
+}
+
+/** Notes a beat of the worker. */
+export function noteBeat(session: Session, { beat, received, trouble }: WorkerBeat): void {
+  const now = performance.now();
+  session.lastBeatAt = now;
+  if (beat > session.beat) session.beat = beat;
+  if (received > session.received || received >= session.sent) session.laggingSince = undefined;
+  else session.laggingSince ??= now;
+  session.received = received;
+  session.trouble = trouble;
+}

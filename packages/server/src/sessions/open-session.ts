@@ -1,0 +1,149 @@
+/**
+ * Opens a worker's session in one transaction: registers the worker or takes it over from another server, gives it what its
+ * journal names of earlier processes, ends or hands back the rest, and reads what it holds. A server or a connection that dies
+ * in between leaves everything as it was, and the worker's next hello does it all.
+ *
+ * Lock order: the session, its previous sessions, their jobs. Others that lock several of these (the renewal of leases, reports
+ * of outcomes) can meet it in a deadlock; the one that PostgreSQL rolls back is run again.
+ */
+import type { Grant, Hello } from '@drover/protocol';
+import { byKey } from '../db/by-key.js';
+import type { Runner, TransactionRunner } from '../db/database.js';
+import { sql } from '../db/statement.js';
+import type { Change } from '../lifecycle/change.js';
+import { heldBy, jobsOf } from '../lifecycle/jobs-of-session.js';
+import { loseGrants } from '../lifecycle/lose.js';
+import { releaseJobs } from '../lifecycle/release.js';
+
+const open = sql('session_open')`
+insert into drover.session as s
+  (id, server_id, connection, name, host, pid, sdk, types, queues, slots, ignores_pause, expires_at)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, now() + $12::double precision * interval '1 millisecond')
+on conflict (id) do update
+set server_id = excluded.server_id, connection = excluded.connection, types = excluded.types, queues = excluded.queues, slots = excluded.slots,
+  ignores_pause = excluded.ignores_pause, beat_at = now(), expires_at = excluded.expires_at, missed_beats = 0,
+  draining = false,
+  -- a worker that was declared dead and comes back is alive; its jobs are not its own any more
+  ended_at = null, ending = null
+-- the same number: this hello again, after its answer was lost
+where s.connection <= excluded.connection
+returning paused`;
+
+/**
+ * A process that died is followed by one with the same journal, which takes over what the journal names. The host must be the
+ * same, so a worker cannot take what was never in its folder by naming a stranger's session. `inherited` belongs to this grant
+ * alone: every verb that ends the grant and not the job clears it.
+ */
+const inherit = sql('session_inherit')`
+with previous as (
+  update drover.session
+  set ended_at = coalesce(ended_at, now()), ending = coalesce(ending, 'dead'), server_id = null, running = 0,
+    last_error = coalesce(last_error, 'its process ended and was followed by another')
+  where id = any($2::uuid[]) and id <> $1 and host = $3
+  returning id
+)
+update drover.job j
+set session_id = $1, inherited = true
+from json_to_recordset($4) as g(id uuid, fence int), previous p
+where ${byKey('j.id', 'g.id')} and j.fence = g.fence and ${heldBy('p.id')} and j.state in ('running', 'unknown')`;
+
+/**
+ * What a journal does not name. The start of a job that is to be held is durable in the journal before its handler runs, so one
+ * that a whole journal does not name was never started, unless it was inherited and the journal has told of its end before. For
+ * other jobs that is not known: they stay, and count as lost. Otherwise a job that kills its process at once would never reach
+ * the limit of losses.
+ */
+const neverStarted = sql('session_never_started')`
+with previous as (
+  select id from drover.session where id = any($1::uuid[]) and id <> $2 and host = $3
+)
+select j.id::text as id, j.fence
+from previous p
+${jobsOf('p.id', 'running')}
+where j.hold_if_lost and not j.inherited
+union all
+select j.id::text, j.fence
+from previous p
+${jobsOf('p.id', 'unknown')}
+where not j.inherited`;
+
+/**
+ * A statement of its own, so that it sees what was granted or lost until the takeover. An unknown job was granted to this
+ * process, so the process says whether it has it. If the job was inherited it counts only if it is named: the worker forgets it
+ * as soon as it has told that it died with its process.
+ */
+const held = sql('session_held')`
+with own as (
+  select $1::uuid as id
+)
+select j.id::text as id, j.fence
+from own
+${jobsOf('own.id', 'running')}
+union all
+select j.id::text, j.fence
+from own
+${jobsOf('own.id', 'unknown')}
+where not j.inherited or j.id = any($2::uuid[])`;
+
+export type OpenedSession = {
+  /** The grants that are the worker's own: held by the database, and named by the worker. */
+  held: Grant[];
+  paused: boolean;
+  /** What the opening changed; to be published. */
+  changes: Change[];
+};
+
+/** Undefined if a newer connection of the worker has come before. */
+export function openSession(
+  db: TransactionRunner,
+  serverId: string,
+  hello: Hello,
+  leaseMs: number,
+): Promise<OpenedSession | undefined> {
+  return db.transaction(async (tx) => {
+    const row = await takeOver(tx, serverId, hello, leaseMs);
+    if (!row) return undefined;
+    const inherited = await inheritJobs(tx, serverId, hello);
+    const { own, undelivered } = await readHeld(tx, hello);
+    const released = undelivered.length > 0 ? await releaseJobs(tx, undelivered) : [];
+    return { held: own, paused: row.paused, changes: [...inherited, ...released] };
+  });
+}
+
+async function takeOver(
+  tx: Runner,
+  serverId: string,
+  hello: Hello,
+  leaseMs: number,
+): Promise<{ paused: boolean } | undefined> {
+  const { sessionId, connection, name, host, pid, sdk, types, queues = null, slots, ignorePause = false } = hello;
+  const identity = [sessionId, serverId, connection, name, host, pid, sdk, types, queues, slots];
+  const [row] = await tx.run<{ paused: boolean }>(open, [...identity, ignorePause, leaseMs]);
+  return row;
+}
+
+async function inheritJobs(tx: Runner, serverId: string, hello: Hello): Promise<Change[]> {
+  const { sessionId, previousSessions = [], host, holds } = hello;
+  if (previousSessions.length === 0) return [];
+  await tx.run(inherit, [sessionId, previousSessions, host, JSON.stringify(holds)]);
+  const unnamed = await tx.run<Grant>(neverStarted, [previousSessions, sessionId, host]);
+  // a journal that could not be read whole proves nothing by what it does not name
+  return hello.isJournalIncomplete === true ? loseGrants(tx, serverId, unnamed) : releaseJobs(tx, unnamed);
+}
+
+/**
+ * By id and fence: a worker may have a newer grant of a job whose older outcome is not acknowledged yet. What it does not name
+ * was granted by a server that could not deliver it any more.
+ */
+async function readHeld(tx: Runner, { sessionId, holds }: Hello): Promise<{ own: Grant[]; undelivered: Grant[] }> {
+  const grants = await tx.run<Grant>(held, [sessionId, holds.map((grant) => grant.id)]);
+  const named = new Set(holds.map(keyOf));
+  return {
+    own: grants.filter((grant) => named.has(keyOf(grant))),
+    undelivered: grants.filter((grant) => !named.has(keyOf(grant))),
+  };
+}
+
+function keyOf({ id, fence }: Grant): string {
+  return `${id} ${fence}`;
+}

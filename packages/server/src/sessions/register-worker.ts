@@ -1,0 +1,79 @@
+/** A worker says hello: its session is opened in the database and served from now on over this channel. */
+
+import { DroverError, type Grant, type Hello } from '@drover/protocol';
+import { failpoint, isSwitchedOff } from '@drover/protocol/test-points';
+import type { Logger } from 'pino';
+import type { TransactionRunner } from '../db/database.js';
+import type { Publish } from '../lifecycle/publish.js';
+import type { Channel } from './channel.js';
+import { openSession } from './open-session.js';
+import type { Registry } from './registry.js';
+import { createSession, holds, type Session } from './session.js';
+
+export type RegistrationDeps = {
+  db: TransactionRunner;
+  logger: Logger;
+  serverId: string;
+  registry: Registry;
+  publish: Publish;
+  beatMs: number;
+  leaseMs: number;
+  clusterId(): Promise<string>;
+  /** The addresses of all live servers. */
+  servers(): string[];
+  /** There is a worker that may get jobs. */
+  onRegistered(): void;
+};
+
+/** Undefined if the channel was closed meanwhile. Throws DroverError: wrong_cluster, overtaken. */
+export async function registerWorker(
+  deps: RegistrationDeps,
+  hello: Hello,
+  channel: Channel,
+): Promise<Session | undefined> {
+  const { registry, serverId, beatMs, leaseMs } = deps;
+  const clusterId = await deps.clusterId();
+  if (hello.clusterId !== undefined && hello.clusterId !== clusterId) throw wrongCluster(hello.clusterId, clusterId);
+  replaceOlder(registry, hello);
+  const opened = await openSession(deps.db, serverId, hello, leaseMs);
+  failpoint('session.opened');
+  deps.publish(opened?.changes ?? []);
+  if (!channel.isOpen) return undefined;
+  if (!opened) throw overtaken();
+  // a newer connection may have come to this server while this one was opened
+  replaceOlder(registry, hello);
+  const session = createSession(hello, opened.held, opened.paused, channel);
+  channel.welcome({ serverId, clusterId, beatMs, leaseMs, servers: deps.servers(), dropped: toDrop(hello, session) });
+  deps.logger.info(
+    { worker: hello.name, session: hello.sessionId, slots: hello.slots, holds: session.grants.size },
+    'worker registered',
+  );
+  registry.add(session);
+  deps.onRegistered();
+  return session;
+}
+
+/** A session has one connection, the newest: an older one of this server ends, and a newer one stays. */
+function replaceOlder(registry: Registry, { sessionId, connection }: Hello): void {
+  const present = registry.sessions.get(sessionId);
+  if (present && present.connection > connection) throw overtaken();
+  if (present) registry.disconnect(present, 'the worker has a newer connection');
+}
+
+/** What the worker has and does not hold any more. */
+function toDrop(hello: Hello, session: Session): Grant[] {
+  return isSwitchedOff('fencing') ? [] : hello.holds.filter((grant) => !holds(session, grant));
+}
+
+/** Its worker has left this connection; if it is still there, it may try again. */
+function overtaken(): DroverError {
+  return new DroverError('overtaken', 'this hello was overtaken by a newer connection of the same worker');
+}
+
+function wrongCluster(theirs: string, ours: string): DroverError {
+  return new DroverError(
+    'wrong_cluster',
+    `this worker or its data folder holds jobs of the cluster ${theirs}, and this is the cluster ${ours}; ` +
+      'give it servers of its own cluster, or another data folder',
+  );
+}

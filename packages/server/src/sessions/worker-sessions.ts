@@ -1,0 +1,88 @@
+/** What a worker can ask of its server, over whichever channel it comes. */
+import type { Hello, Outcome } from '@drover/protocol';
+import { releaseJobs } from '../lifecycle/release.js';
+import type { Channel } from './channel.js';
+import { noteBeat, type WorkerBeat } from './leases.js';
+import type { ProgressReport, ProgressWriter } from './progress.js';
+import { type RegistrationDeps, registerWorker } from './register-worker.js';
+import { holds, type Session } from './session.js';
+import { endSession, leaveSession } from './session-store.js';
+import { type Settled, type SettlingDeps, settleOutcomes } from './settle-outcomes.js';
+
+export type WorkerSessions = {
+  /** Undefined if the channel was closed meanwhile. Rejects with DroverError: wrong_cluster, overtaken. */
+  register(hello: Hello, channel: Channel): Promise<Session | undefined>;
+  /** The worker takes up to this many assignments on its channel in all. */
+  offer(session: Session, window: number): void;
+  /** Resolves after the commit; never rejects. */
+  settle(session: Session, items: Outcome[]): Promise<Settled>;
+  reportProgress(session: Session, items: ProgressReport[]): void;
+  /** Confirmed over the channel when the lease is renewed. */
+  beat(session: Session, beat: WorkerBeat): void;
+  /** The worker takes nothing more. */
+  drain(session: Session): void;
+  /** The worker leaves for good. What it still holds is handed back. Gives whether that is durable; never rejects. */
+  resign(session: Session): Promise<boolean>;
+  /** The channel is gone; the session lives on until its lease expires. */
+  leave(session: Session, why: string): void;
+};
+
+export type WorkerSessionsDeps = RegistrationDeps &
+  SettlingDeps & {
+    progress: ProgressWriter;
+    /** A worker takes more. */
+    onOffer(): void;
+  };
+
+export function createWorkerSessions(deps: WorkerSessionsDeps): WorkerSessions {
+  const { db, logger, registry, serverId } = deps;
+
+  function noteLeft(session: Session, why: string): void {
+    leaveSession(db, serverId, session, why).catch((error: Error) =>
+      logger.debug({ err: error }, 'a lost connection could not be noted'),
+    );
+  }
+
+  async function end(session: Session): Promise<void> {
+    // first: the renewal must not report its session as lost, and a claim that is under way hands back what it was
+    // granted for this session
+    registry.remove(session);
+    const rest = await endSession(db, serverId, session);
+    if (rest.length > 0) deps.publish(await releaseJobs(db, rest));
+    logger.info({ worker: session.name, session: session.id, handedBack: rest.length }, 'worker resigned');
+  }
+
+  return {
+    register: (hello, channel) => registerWorker(deps, hello, channel),
+    offer(session, window) {
+      if (window <= session.window) return;
+      session.window = window;
+      deps.onOffer();
+    },
+    settle: (session, items) => settleOutcomes(deps, session, items),
+    reportProgress(session, items) {
+      deps.progress
+        .report(items.filter((item) => holds(session, item)))
+        .catch((error: Error) => logger.warn({ err: error }, 'progress could not be written'));
+    },
+    beat: noteBeat,
+    drain(session) {
+      session.draining = true;
+    },
+    resign(session) {
+      return end(session).then(
+        () => true,
+        (error: Error) => {
+          logger.warn({ err: error }, 'a worker could not resign cleanly');
+          noteLeft(session, 'it resigned while the database was away');
+          return false;
+        },
+      );
+    },
+    leave(session, why) {
+      if (session.closed) return;
+      registry.remove(session);
+      noteLeft(session, why);
+    },
+  };
+}

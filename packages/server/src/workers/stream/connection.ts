@@ -1,0 +1,153 @@
+/** One connection of one worker, from `hello` to its end: frames of the worker become calls of its session, and back. */
+import { DroverError, type Hello, type Outcome, STREAM_VERSION, type WorkerMessage } from '@drover/protocol';
+import type { Logger } from 'pino';
+import { DatabaseError, isPassing } from '../../db/database-error.js';
+import type { Channel } from '../../sessions/channel.js';
+import type { Session } from '../../sessions/session.js';
+import type { WorkerSessions } from '../../sessions/worker-sessions.js';
+import {
+  ackText,
+  batchAckText,
+  frameText,
+  HAND_BACK,
+  MOVE_ON,
+  refusedText,
+  sendAssignments,
+  welcomeText,
+} from './frames.js';
+import { readFrame } from './read-frame.js';
+
+export type WorkerConnectionDeps = { sessions: WorkerSessions; logger: Logger };
+
+type Wire = { send(frame: string): void; close(reason: string): void; terminate(): void };
+
+export type WorkerConnection = {
+  /** Whether hello has come. */
+  readonly isGreeted: boolean;
+  receive(text: string): void;
+  refuse(error: DroverError): void;
+  /** The socket is gone. */
+  closed(): void;
+};
+
+export function createWorkerConnection({ sessions, logger }: WorkerConnectionDeps, wire: Wire): WorkerConnection {
+  let session: Session | undefined;
+  let isGreeted = false;
+  let isOpen = true;
+  const channel = createChannel(wire, () => isOpen);
+
+  function refuse(error: DroverError): void {
+    if (!isOpen) return;
+    logger.warn({ code: error.code, worker: session?.name }, `a worker was refused: ${error.message}`);
+    wire.send(refusedText(error));
+    wire.close(error.code);
+    // at once: a peer that does not leave must get no more jobs meanwhile
+    leave('it was refused');
+  }
+
+  /** The connection serves its session no longer; whatever still comes over it is ignored. */
+  function leave(why: string): void {
+    isOpen = false;
+    if (session) sessions.leave(session, why);
+  }
+
+  async function greet(hello: Hello): Promise<void> {
+    if (hello.version !== STREAM_VERSION) {
+      throw new DroverError('not_acceptable', `version: this server speaks ${STREAM_VERSION}, got ${hello.version}`);
+    }
+    session = await sessions.register(hello, channel);
+  }
+
+  function handle(current: Session, message: WorkerMessage): void {
+    switch (message.kind) {
+      case 'hello':
+        throw new DroverError('invalid_request', 'kind: hello was said already');
+      case 'offer':
+        sessions.offer(current, message.window);
+        break;
+      case 'outcomes':
+        void settle(current, message.items, message.batch);
+        break;
+      case 'progress':
+        sessions.reportProgress(current, message.items);
+        break;
+      case 'beat':
+        sessions.beat(current, message);
+        break;
+      case 'drain':
+        sessions.drain(current);
+        break;
+      case 'bye':
+        void resign(current);
+    }
+  }
+
+  /** A frame with a number is acknowledged by it, as a whole; otherwise each outcome by its name. */
+  async function settle(current: Session, items: Outcome[], batch: number | undefined): Promise<void> {
+    const { written, tooLate, stale, isComplete } = await sessions.settle(current, items);
+    if (current.closed) return;
+    if (batch !== undefined) {
+      if (isComplete) wire.send(batchAckText(batch));
+      return;
+    }
+    const late = written.filter(({ id }) => tooLate.has(id));
+    const counted = written.filter(({ id }) => !tooLate.has(id));
+    if (written.length + stale.length > 0) wire.send(ackText(counted, [...stale, ...late]));
+  }
+
+  async function resign(current: Session): Promise<void> {
+    if (await sessions.resign(current)) wire.close('bye');
+  }
+
+  function accept(text: string): void {
+    const message = readFrame(text);
+    if (session) {
+      handle(session, message);
+    } else if (message.kind === 'hello' && !isGreeted) {
+      isGreeted = true;
+      greet(message).catch((error: Error) => refuse(asDroverError(error)));
+    } else {
+      throw new DroverError('invalid_request', `kind: expected hello first, got ${message.kind}`);
+    }
+  }
+
+  return {
+    get isGreeted() {
+      return isGreeted;
+    },
+    refuse,
+    receive(text) {
+      if (!isOpen) return;
+      try {
+        accept(text);
+      } catch (error) {
+        refuse(asDroverError(error as Error));
+      }
+    },
+    closed: () => leave('the connection was lost'),
+  };
+}
+
+function createChannel(wire: Wire, isOpen: () => boolean): Channel {
+  return {
+    get isOpen() {
+      return isOpen();
+    },
+    welcome: (welcome) => wire.send(welcomeText(welcome)),
+    assign: (jobs) => sendAssignments(jobs, wire.send),
+    cancel: (items) => wire.send(frameText({ kind: 'cancel', items: [...items] })),
+    handBack: () => wire.send(HAND_BACK),
+    moveOn: () => wire.send(MOVE_ON),
+    confirmBeat: (beat, servers) => wire.send(frameText({ kind: 'beat', beat, servers: [...servers] })),
+    disconnect: () => wire.terminate(),
+  };
+}
+
+function asDroverError(error: Error): DroverError {
+  if (error instanceof DroverError) return error;
+  if (error instanceof SyntaxError) return new DroverError('invalid_json', error.message);
+  if (error instanceof DatabaseError && !isPassing(error)) {
+    return new DroverError('invalid_request', `the database refused the worker: ${error.message}`);
+  }
+  return new DroverError('database_unavailable', error.message);
+}
