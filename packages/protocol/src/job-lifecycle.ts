@@ -16,7 +16,7 @@ export const JOB_STATES = {
   unknown: { finished: false, meaning: 'its worker was lost and it must not run again by itself' },
   succeeded: { finished: true, meaning: 'ended well' },
   failed: { finished: true, meaning: 'ended badly: no attempts left, permanent error, or expired' },
-  cancelled: { finished: true, meaning: 'ended because somebody asked for it' },
+  cancelled: { finished: true, meaning: 'ended because a cancel was requested' },
 } as const;
 
 export type JobState = keyof typeof JOB_STATES;
@@ -55,7 +55,7 @@ export const MOVES = {
     to: ['scheduled'],
     why: 'the handler asked to be run later; no attempt is used up',
   },
-  cancel: { from: ['blocked', 'scheduled', 'ready', 'unknown'], to: ['cancelled'], why: 'somebody cancelled it' },
+  cancel: { from: ['blocked', 'scheduled', 'ready', 'unknown'], to: ['cancelled'], why: 'a cancel was requested' },
   stop: { from: ['running', 'unknown'], to: ['cancelled'], why: 'the worker stopped it after a cancel' },
   expire: { from: ['blocked', 'scheduled', 'ready'], to: ['failed'], why: 'it is past its expiry' },
   lose: { from: ['running'], to: ['ready', 'failed', 'unknown'], why: 'its worker was lost' },

@@ -23,7 +23,7 @@ export function createWaiters(deps: { db: Runner; logger: Logger }): Waiters {
   let timer: NodeJS.Timeout | undefined;
   let stopped = false;
 
-  async function look(): Promise<void> {
+  async function lookUp(): Promise<void> {
     const ids = [...waiting.keys()];
     const rows = await deps.db.run<{ id: string }>(stillThere, [ids]);
     const there = new Set(rows.map((row) => row.id));
@@ -33,8 +33,10 @@ export function createWaiters(deps: { db: Runner; logger: Logger }): Waiters {
   function schedule(): void {
     if (timer || waiting.size === 0 || stopped) return;
     timer = setTimeout(() => {
-      look()
-        .catch((error: Error) => deps.logger.debug({ err: error }, 'looking for finished jobs failed'))
+      lookUp()
+        .catch((error: Error) =>
+          deps.logger.debug({ err: error }, 'finished jobs could not be looked up, trying again'),
+        )
         .finally(() => {
           timer = undefined;
           schedule();

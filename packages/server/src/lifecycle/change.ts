@@ -1,8 +1,8 @@
 /**
  * What a verb did to one job. Every verb returns its changes, and its caller hands them to `publish` after the commit.
  *
- * Two verbs return none: adding a job and claiming one. Their callers know what they added or were granted, and so far nothing
- * listens for it.
+ * Two verbs return none: adding a job (unless it is a child) and claiming one. Their callers know what they added or were
+ * granted, and nothing listens for it yet.
  */
 import type { JobState, JobVerb, StateAfter, StateBefore } from '@drover/protocol';
 import { readPlainArray } from '../db/array-text.js';

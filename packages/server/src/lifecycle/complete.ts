@@ -86,10 +86,10 @@ export async function completeJobsWithChildren(
   // the same in every row
   const existing = new Set(readPlainArray(rows[0]?.[0] ?? '{}'));
   const parents = new Set(completed.map(({ id }) => id));
-  const added = items
-    .filter(({ id }) => parents.has(id))
-    .flatMap(({ children }) => children.filter(({ id }) => !existing.has(id)));
-  return [...completed, ...added.map(toAdded)];
+  const children = items.flatMap((item) => (parents.has(item.id) ? item.children : []));
+  // the same id twice is one job
+  const added = new Map(children.filter(({ id }) => !existing.has(id)).map((child) => [child.id, toAdded(child)]));
+  return [...completed, ...added.values()];
 }
 
 /** Its state by the clock of this server. The database decided by its own; a wrong guess only costs a lookup. */

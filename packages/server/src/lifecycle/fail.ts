@@ -9,7 +9,7 @@ import { sql } from '../db/statement.js';
 import { type Change, runVerb, selectChanges } from './change.js';
 import { ENDED, finish } from './finish.js';
 import { lockGrants, SAME_GRANT } from './same-grant.js';
-import { stateAfter } from './states.js';
+import { mayMove, stateAfter } from './states.js';
 import { withAttempt } from './with-attempt.js';
 
 export type Failure = {
@@ -51,7 +51,7 @@ with outcome as materialized (
   set state = ${stateAfter(RETRY_LATER, 'scheduled')}, session_id = null, started_at = null, inherited = false,
     run_at = now() + o.retry_in_ms * interval '1 millisecond', attempts = ${WITH_FAILED_ATTEMPT}
   from locked o
-  where ${SAME_GRANT} and o.may_retry
+  where ${SAME_GRANT} and ${mayMove(RETRY_LATER)} and o.may_retry
   returning j.*, o.from_state, o.retry_in_ms, o.run_ms
 ), ${ENDING}
 ${selectChanges({

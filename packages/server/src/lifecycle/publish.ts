@@ -1,7 +1,7 @@
 /**
- * The one place where changes become known on this server. Whoever changes jobs publishes what the verb returned, after the
- * commit; whoever must act on it (waiting callers, metrics, wake-ups) listens. Nothing may depend on it for correctness: a server
- * that dies between the two has told nobody, and other servers learn of a change only by hints and polling.
+ * The one place where changes become known on this server. The caller of a verb publishes the changes after the commit; waiting
+ * callers, metrics and wake-ups listen. Correctness must not depend on it: a server may die between commit and publish, and
+ * other servers learn of a change only by hints and polling.
  */
 import type { Logger } from 'pino';
 import type { Change } from './change.js';

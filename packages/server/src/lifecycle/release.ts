@@ -8,7 +8,7 @@ import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import { type Change, changeOf, runVerb } from './change.js';
 import { lockGrants, SAME_GRANT } from './same-grant.js';
-import { stateAfter, stateLiteral } from './states.js';
+import { mayMove, stateAfter, stateLiteral } from './states.js';
 
 const WAS_UNKNOWN = `o.from_state = ${stateLiteral('unknown')}`;
 
@@ -22,7 +22,7 @@ set state = ${stateAfter('release', 'ready')}, session_id = null, started_at = n
   -- the last attempt of an unknown job says that it was lost
   attempts = case when ${WAS_UNKNOWN} then j.attempts[:cardinality(j.attempts) - 1] else j.attempts end
 from locked o
-where ${SAME_GRANT}
+where ${SAME_GRANT} and ${mayMove('release')}
 returning ${changeOf('j', { from: 'o.from_state' })}`;
 
 export function releaseJobs(db: Runner, grants: readonly Grant[]): Promise<Change[]> {

@@ -3,7 +3,7 @@ import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import { type Change, changeOf, runVerb } from './change.js';
 import { lockGrants, SAME_GRANT } from './same-grant.js';
-import { stateAfter } from './states.js';
+import { mayMove, stateAfter } from './states.js';
 
 export type Snooze = { id: string; fence: number; inMs: number };
 
@@ -15,7 +15,7 @@ update drover.job j
 set state = ${stateAfter('snooze', 'scheduled')}, session_id = null, started_at = null, inherited = false,
   attempt = attempt - 1, run_at = now() + o.in_ms * interval '1 millisecond'
 from locked o
-where ${SAME_GRANT}
+where ${SAME_GRANT} and ${mayMove('snooze')}
 returning ${changeOf('j', { from: 'o.from_state', dueInMs: 'o.in_ms' })}`;
 
 export function snoozeJobs(db: Runner, items: readonly Snooze[]): Promise<Change[]> {

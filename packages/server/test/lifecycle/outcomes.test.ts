@@ -187,7 +187,8 @@ test('a child with an id that was seen before, finished or not, is the same job'
     (id) => rowOf({ id, type: 'child', payload: 'second', parentId: parent.id }).job,
   );
   const completion = { ...parent, runMs: 1, children };
-  await completeJobsWithChildren(bench.db.control, SERVER_ID, [completion]);
+  const changes = await completeJobsWithChildren(bench.db.control, SERVER_ID, [completion]);
+  expect(idsOf(changes)).toEqual([parent.id, fresh]);
   expect((await bench.row(parent.id)).state).toBe('succeeded');
   expect(await bench.row(ready)).toMatchObject({ type: 'child-ready', payload: 'first', parent_id: null });
   expect(await bench.row(done)).toMatchObject({ state: 'succeeded', payload: 'first' });
@@ -271,17 +272,21 @@ test('what happened is in the rollup of the minute', async () => {
   expect(rows[0]).toEqual({ succeeded: 2, failed: 1, retried: 1 });
 });
 
-test('an outcome counts although another transaction has just changed the job without ending its grant', async () => {
+test.each([
+  ['the progress', `progress = '1'`, 'running'],
+  ['the state', `state = 'unknown', lost_attempts = 1`, 'unknown'],
+])('an outcome that waits for a change of %s counts, and says from which state it came', async (_, change, from) => {
   for (const { apply, to } of Object.values(verbs)) {
-    const job = await bench.running();
+    const job = await bench.running({ onLost: 'hold' });
     const client = await bench.pool.connect();
     await client.query('begin');
-    await client.query(`update drover.job set progress = '1' where id = $1`, [job.id]);
+    await client.query(`update drover.job set ${change} where id = $1`, [job.id]);
     const changes = apply([job]);
     await bench.untilSomeoneWaits();
     await client.query('commit');
     client.release();
     expect(idsOf(await changes)).toEqual([job.id]);
+    expect(await changes).toMatchObject([{ from, to }]);
     expect((await bench.row(job.id)).state).toBe(to);
   }
 });
