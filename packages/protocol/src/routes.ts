@@ -399,7 +399,7 @@ export const ROUTES = {
   putSchedule: {
     method: 'PUT',
     path: '/api/v1/schedules/:name',
-    summary: 'Make or change a schedule. The same again is no change.',
+    summary: 'Create or change a schedule. The same again changes nothing.',
     roles: changers,
     params: namedParams,
     body: newScheduleSchema,
@@ -425,7 +425,7 @@ export const ROUTES = {
   pauseSchedule: {
     method: 'POST',
     path: '/api/v1/schedules/:name/pause',
-    summary: 'Fire no more occurrences; what falls into the pause is left out.',
+    summary: 'Stop firing; occurrences during the pause are left out.',
     roles: changers,
     params: namedParams,
     body: pauseBody,
@@ -434,7 +434,7 @@ export const ROUTES = {
   resumeSchedule: {
     method: 'POST',
     path: '/api/v1/schedules/:name/resume',
-    summary: 'Fire occurrences again, from now on.',
+    summary: 'Fire occurrences again, counted from now.',
     roles: changers,
     params: namedParams,
     answer: scheduleSchema,
@@ -460,7 +460,7 @@ export const ROUTES = {
   previewSchedule: {
     method: 'POST',
     path: '/api/v1/schedules/preview',
-    summary: 'The next times of a schedule that need not exist.',
+    summary: 'The next times of a schedule, which need not exist.',
     roles: readers,
     body: previewRequestSchema,
     answer: previewSchema,
@@ -483,7 +483,7 @@ export const ROUTES = {
   putCalendar: {
     method: 'PUT',
     path: '/api/v1/calendars/:name',
-    summary: 'Make or change a calendar; its schedules follow at once.',
+    summary: 'Create or change a calendar. Its schedules get their next times at once.',
     roles: changers,
     params: namedParams,
     body: newCalendarSchema,

@@ -2,7 +2,7 @@
  * A schedule as users give it (`NewSchedule`) and as the API shows it (`Schedule`), with what became of each of
  * its occurrences. The schemas are the source of the types; how times are found is the server's affair.
  *
- * Words: a *spec* gives times (a cron pattern, an interval, a list of moments); an *occurrence* is one such time of
+ * Words: a *spec* gives times (a cron pattern, an interval, a list of times); an *occurrence* is one such time of
  * a schedule, its *nominal* time is what the spec says, its *due* time adds spread and jitter.
  */
 import { z } from 'zod';
@@ -12,7 +12,7 @@ import { LIMITS } from './limits.js';
 
 const DAY_MS = 86_400_000;
 
-/** An IANA time zone. Offsets such as `+02:00` are refused: they know nothing of summer time. */
+/** An IANA time zone. Offsets such as `+02:00` are refused: they do not include summer time. */
 export const timeZoneSchema = z
   .string()
   .max(64)
@@ -24,11 +24,11 @@ export const dateSchema = z.iso.date({ error: 'expected a date such as "2030-12-
 const specFields = {
   /** Five fields, or six with seconds first; `@daily` and friends. */
   cron: z.string().min(1).max(LIMITS.cronLength).optional(),
-  /** Every so often, counted from `anchor`. */
+  /** An interval, counted from `anchor`. */
   every: durationSchema.optional(),
-  /** Where the counting of `every` begins; 1970-01-01T00:00:00Z unless given. */
+  /** The time that `every` counts from. Default: 1970-01-01T00:00:00Z. */
   anchor: timeSchema.optional(),
-  /** Given moments. */
+  /** Exact times. */
   at: z.union([timeSchema, z.array(timeSchema).min(1).max(LIMITS.scheduleTimes)]).optional(),
 };
 
@@ -74,7 +74,7 @@ export type CatchUpPolicy = (typeof CATCH_UP_POLICIES)[number];
 export type OverlapPolicy = (typeof OVERLAP_POLICIES)[number];
 
 const timingShape = {
-  /** One spec may stand here without the list. */
+  /** A single spec needs no list. */
   ...specFields,
   specs: z.array(scheduleSpecSchema).min(1).max(LIMITS.scheduleSpecs).optional(),
   timeZone: timeZoneSchema.default('UTC'),
@@ -91,26 +91,26 @@ const timingShape = {
   /** No occurrence before `start` or after `end`. */
   start: timeSchema.optional(),
   end: timeSchema.optional(),
-  /** A constant delay between nothing and this, made from the schedule's name. */
+  /** A fixed delay up to this, hashed from the schedule's name. */
   spread: upToADay().optional(),
-  /** A delay between nothing and this, made from the schedule's name and the nominal time. */
+  /** A delay up to this per occurrence, hashed from the schedule's name and the nominal time. */
   jitter: upToADay().optional(),
 };
 
 const newScheduleShape = {
   description: z.string().max(LIMITS.noteLength).optional(),
-  /** Those who keep their schedules in code give all of them the same group: see `sync` of the SDK. */
+  /** Schedules that are kept in code share a group: see `sync` of the SDK. */
   group: nameSchema.optional(),
   ...timingShape,
-  /** The schedule ends when it has made so many jobs. */
+  /** The schedule ends when it has made this many jobs. */
   maxOccurrences: z.int().min(1).max(LIMITS.scheduleOccurrences).optional(),
-  /** What becomes of occurrences that nobody could fire in time. */
+  /** What becomes of missed occurrences: those that no server could fire in time. */
   catchUp: z.enum(CATCH_UP_POLICIES).default('last'),
   /** Occurrences older than this are not caught up on. */
   catchUpWindow: durationSchema.default(DAY_MS),
   /** What becomes of an occurrence while the job of the one before is unfinished. */
   overlap: z.enum(OVERLAP_POLICIES).default('allow'),
-  /** The schedule pauses itself when so many of its jobs in a row have failed. */
+  /** The schedule pauses itself when this many of its jobs in a row have failed. */
   pauseAfterFailures: z.int().min(1).max(LIMITS.pauseAfterFailures).optional(),
 };
 
@@ -146,7 +146,7 @@ export const scheduleSchema = z.object({
   name: z.string(),
   description: z.string().nullable(),
   group: z.string().nullable(),
-  /** `ended`: no occurrence will ever come. */
+  /** `ended`: there is no further occurrence. */
   state: z.enum(SCHEDULE_STATES),
   /** The specs in words. */
   text: z.string(),
@@ -182,7 +182,7 @@ export const scheduleSchema = z.object({
   fired: z.int(),
   skipped: z.int(),
   pause: z.object({ note: z.string().nullable(), pausedBy: z.string(), pausedAt: z.string() }).nullable(),
-  /** Grows with every change of the definition. */
+  /** Grows with every change of the definition or of its calendars. */
   version: z.int(),
   createdAt: z.string(),
   updatedAt: z.string(),
@@ -196,7 +196,7 @@ export type OccurrenceKind = (typeof OCCURRENCE_KINDS)[number];
 
 /** Why an occurrence made no job. */
 export const SKIP_REASONS = {
-  missed: 'nobody could fire it in time, and the catch-up policy or its window leaves it out',
+  missed: 'no server could fire it in time, and the catch-up policy or its window skips it',
   overlap: 'the job of an earlier occurrence was unfinished',
   replaced: 'a later occurrence came before it could start',
   failures: 'the schedule paused itself after failures in a row',
@@ -205,7 +205,7 @@ export type SkipReason = keyof typeof SKIP_REASONS;
 
 export const occurrenceSchema = z.object({
   nominalAt: z.string(),
-  /** How many it stands for: one, or a run of them that were skipped for the same reason. */
+  /** More than 1 for a run: occurrences that were skipped in a row for the same reason. */
   count: z.int(),
   /** The nominal time of the last one of a run; null for one occurrence. */
   lastAt: z.string().nullable(),
@@ -258,7 +258,7 @@ export type Calendar = z.infer<typeof calendarSchema>;
 
 export const triggerSchema = z
   .strictObject({
-    /** Of the job: repeating the call with the same id is the same job. */
+    /** The id of the job: repeating the call with the same id is the same job. */
     id: idSchema.optional(),
   })
   .optional();
@@ -276,13 +276,13 @@ export const backfilledSchema = z.object({
   occurrences: z.int(),
   /** Of these, how many had a job already. */
   already: z.int(),
-  /** How many got a job, or would get one. */
+  /** How many got a job, or would get one in a dry run. */
   fired: z.int(),
   dryRun: z.boolean(),
 });
 export type Backfilled = z.infer<typeof backfilledSchema>;
 
-/** A spec as it is written, from how it is kept. */
+/** A spec in the form in which clients write it. */
 export function writtenSpec(spec: ScheduleSpec): Schedule['specs'][number] {
   if (spec.kind === 'cron') return { cron: spec.cron };
   if (spec.kind === 'interval') return { every: spec.every, anchor: spec.anchor };
@@ -332,7 +332,7 @@ function isTimeZone(name: string): boolean {
     new Intl.DateTimeFormat('en-US', { timeZone: name });
     return true;
   } catch {
-    // a RangeError is how Intl says that it knows no such zone
+    // Intl throws a RangeError for a zone that it does not know
     return false;
   }
 }

@@ -16,8 +16,8 @@ export type Alarm = {
 export type AlarmOptions = {
   /** Gives the milliseconds until it is wanted again. Aborted: end after what is under way. */
   turn(signal: AbortSignal): Promise<number>;
-  /** What is logged when a turn fails. */
-  failureMessage: string;
+  /** What is logged when a turn fails; `event` is the stable name. */
+  failure: { event: string; message: string };
   logger: Logger;
 };
 
@@ -27,7 +27,7 @@ const MAX_TIMER_MS = 2 ** 31 - 1;
 /** Rang while a turn was under way. */
 const LONG_AGO = Number.NEGATIVE_INFINITY;
 
-export function createAlarm({ turn, failureMessage, logger }: AlarmOptions): Alarm {
+export function createAlarm({ turn, failure, logger }: AlarmOptions): Alarm {
   const stopping = new AbortController();
   let timer: NodeJS.Timeout | undefined;
   let wakeAt = Number.POSITIVE_INFINITY;
@@ -51,7 +51,7 @@ export function createAlarm({ turn, failureMessage, logger }: AlarmOptions): Ala
     wakeAt = Number.POSITIVE_INFINITY;
     underWay = turn(stopping.signal)
       .catch((error: Error) => {
-        logger.warn({ err: error }, failureMessage);
+        logger.warn({ event: failure.event, err: error }, failure.message);
         return ERROR_PAUSE_MS;
       })
       .then((pauseMs) => {

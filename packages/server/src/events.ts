@@ -1,27 +1,26 @@
 /**
- * What happens that somebody may want to act on, each kind with a name that stays. Today an event is a line of the log with
- * `event` and its fields; what is durable about it is in the table that it tells of. Whoever wants to hear of
- * events by other means is added here, not where they happen.
+ * What an operator may want to act on, each kind with a stable name. An event is a line of the log with `event` and its fields; the
+ * durable record is in the table that the event is about. Other ways to publish events belong here, not where they happen.
  */
 import type { Logger } from 'pino';
 
-/** With the message of its line. */
+/** The message of each event's line. */
 export const EVENTS = {
   'schedule.late': 'occurrences were fired late',
   'schedule.skipped': 'occurrences were skipped',
-  'schedule.paused': 'a schedule has paused itself',
+  'schedule.paused': 'schedule paused itself',
 } as const;
 export type EventName = keyof typeof EVENTS;
 
 export type EventFields = {
-  /** `count` occurrences, from the nominal time `first` to `last`, of which the latest was `latenessMs` late. */
+  /** `count` occurrences with nominal times from `first` to `last`; the latest of them was `latenessMs` late. */
   'schedule.late': { schedule: string; count: number; first: string; last: string; latenessMs: number };
   'schedule.skipped': { schedule: string; reason: string; count: number; first: string; last: string };
   'schedule.paused': { schedule: string; reason: 'failures' | 'unreadable'; err?: Error };
 };
 
 export type Events = {
-  /** At most MAX_TOLD of a kind at once become lines of their own; the last line says how many are not told. */
+  /** At most MAX_TOLD of a kind at once get a line each; one more line says how many were left out. */
   tell<Name extends EventName>(name: Name, all: readonly EventFields[Name][]): void;
 };
 

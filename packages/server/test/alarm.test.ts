@@ -19,7 +19,7 @@ function create(stream: NodeJS.WritableStream = new PassThrough()) {
         turns.push({ end, fail, signal });
         began();
       }),
-    failureMessage: 'it failed',
+    failure: { event: 'test.failed', message: 'it failed' },
     logger: pino({}, stream),
   });
   /** Resolves with the turn of this number. */

@@ -29,13 +29,17 @@ const TIMING_FLAGS: readonly ScheduleFlag[] = [
     flag: '--cron <pattern>',
     description: 'cron pattern of 5 fields, or 6 with seconds first; @daily …',
   },
-  { field: 'every', flag: '--every <duration>', description: 'every so often, e.g. 90m', parse: toNumber },
-  { field: 'anchor', flag: '--anchor <time>', description: 'where the counting of --every begins' },
-  { field: 'at', flag: '--at <time>', description: 'a given moment; may be repeated', isList: true },
+  { field: 'every', flag: '--every <duration>', description: 'interval, such as 90m', parse: toNumber },
+  { field: 'anchor', flag: '--anchor <time>', description: 'time that --every counts from' },
+  { field: 'at', flag: '--at <time>', description: 'exact time; may be repeated', isList: true },
   { field: 'specs', flag: '--spec <json>', description: 'one of several specs as JSON; may be repeated', isList: true },
   { field: 'timeZone', flag: '--time-zone <zone>', description: 'IANA time zone [UTC]' },
-  { field: 'gap', flag: '--gap <policy>', description: `times that do not exist: ${GAP_POLICIES.join(', ')}` },
-  { field: 'repeat', flag: '--repeat <policy>', description: `times that come twice: ${REPEAT_POLICIES.join(', ')}` },
+  { field: 'gap', flag: '--gap <policy>', description: `local times that do not exist: ${GAP_POLICIES.join(', ')}` },
+  {
+    field: 'repeat',
+    flag: '--repeat <policy>',
+    description: `local times that exist twice: ${REPEAT_POLICIES.join(', ')}`,
+  },
   {
     field: 'dates',
     flag: '--exclude-date <date>',
@@ -45,7 +49,7 @@ const TIMING_FLAGS: readonly ScheduleFlag[] = [
   {
     field: 'calendars',
     flag: '--exclude-calendar <name>',
-    description: 'calendar of such days; may be repeated',
+    description: 'calendar of days without occurrences; may be repeated',
     isList: true,
   },
   { field: 'start', flag: '--start <time>', description: 'no occurrence before' },
@@ -53,10 +57,15 @@ const TIMING_FLAGS: readonly ScheduleFlag[] = [
   {
     field: 'spread',
     flag: '--spread <duration>',
-    description: 'constant delay up to this, by the name',
+    description: 'fixed delay up to this, hashed from the name',
     parse: toNumber,
   },
-  { field: 'jitter', flag: '--jitter <duration>', description: 'changing delay up to this', parse: toNumber },
+  {
+    field: 'jitter',
+    flag: '--jitter <duration>',
+    description: 'delay up to this, different for each occurrence',
+    parse: toNumber,
+  },
 ];
 
 /** How it behaves. */
@@ -66,14 +75,14 @@ const POLICY_FLAGS: readonly ScheduleFlag[] = [
   {
     field: 'maxOccurrences',
     flag: '--max-occurrences <number>',
-    description: 'ends after so many jobs',
+    description: 'end after this many jobs',
     parse: toNumber,
   },
-  { field: 'catchUp', flag: '--catch-up <policy>', description: `after a downtime: ${CATCH_UP_POLICIES.join(', ')}` },
+  { field: 'catchUp', flag: '--catch-up <policy>', description: `missed occurrences: ${CATCH_UP_POLICIES.join(', ')}` },
   {
     field: 'catchUpWindow',
     flag: '--catch-up-window <duration>',
-    description: 'older ones are left out [1d]',
+    description: 'skip missed occurrences older than this [1d]',
     parse: toNumber,
   },
   {
@@ -84,12 +93,12 @@ const POLICY_FLAGS: readonly ScheduleFlag[] = [
   {
     field: 'pauseAfterFailures',
     flag: '--pause-after-failures <number>',
-    description: 'pauses itself when so many jobs in a row failed',
+    description: 'pause when this many jobs in a row failed',
     parse: toNumber,
   },
 ];
 
-/** Options of a job that make no sense for one that is made again and again. */
+/** Options of one job, which the jobs of a schedule cannot have. */
 const NOT_OF_A_SCHEDULE = ['id', 'delay', 'runAt', 'expiresAt'];
 
 const OPTIONS_OF_JOBS: readonly ScheduleFlag[] = [
@@ -97,7 +106,7 @@ const OPTIONS_OF_JOBS: readonly ScheduleFlag[] = [
   {
     field: 'expiresIn',
     flag: '--expires-in <duration>',
-    description: 'how long after its firing the job may run',
+    description: 'time after its firing in which a job may run',
     parse: toNumber,
   },
 ];

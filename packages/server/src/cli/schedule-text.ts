@@ -1,4 +1,4 @@
-/** Schedules, occurrences and previews as a person reads them. */
+/** Schedules, occurrences and previews as text for the terminal. */
 import { type Calendar, formatDuration, type Occurrence, type Preview, type Schedule } from '@drover/protocol';
 import { type Cell, formatFields, formatSpan, formatTable, formatTime, printable } from './output.js';
 
@@ -56,7 +56,7 @@ export function occurrencesText(occurrences: readonly Occurrence[], nextCursor: 
   return more(formatTable(['nominal', 'kind', 'state', 'decided', 'late', 'job', 'job state'], rows), nextCursor);
 }
 
-/** A run with its last one and how many it is. */
+/** A run is shown with its last nominal time and its count. */
 function nominalText({ nominalAt, lastAt, count }: Occurrence): string | null {
   const first = formatTime(nominalAt);
   return lastAt === null ? first : `${first} … ${formatTime(lastAt)} (${count})`;

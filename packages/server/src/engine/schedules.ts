@@ -1,4 +1,4 @@
-/** The use cases of schedules and calendars: what the API, and everything else that is not a schedule itself, calls. */
+/** The use cases of schedules and calendars, for the API and every other caller. */
 import type {
   Backfilled,
   Calendar,
@@ -54,7 +54,7 @@ export type ScheduleEngine = {
 
 export type ScheduleEngineDeps = {
   db: Pick<Database, 'bulk' | 'reads'>;
-  /** Is told what was decided before a change. */
+  /** Receives what was decided before a change. */
   report: Report;
   /** A next time has changed, or jobs are ready. */
   onChange(): void;

@@ -34,7 +34,7 @@ export function createDue({ db, logger, publish }: { db: Runner; logger: Logger;
     return 0;
   }
 
-  const failureMessage = 'scheduled jobs could not be made ready, trying again';
-  const { start, stop, within } = createAlarm({ turn: promoteDue, failureMessage, logger });
+  const failure = { event: 'promotion.failed', message: 'scheduled jobs could not be made ready, trying again' };
+  const { start, stop, within } = createAlarm({ turn: promoteDue, failure, logger });
   return { start, stop, expect: within };
 }

@@ -1,4 +1,4 @@
-/** What a new schedule must keep to beyond its schema: patterns that can be read, times that come, a payload that fits. */
+/** Checks a new schedule beyond its schema: patterns that can be read, at least one occurrence, a payload within its limit. */
 import { DroverError, LIMITS, type NewSchedule, type ScheduleTiming } from '@drover/protocol';
 import { CronError, parseCron } from './timing/cron.js';
 import { nextMatch } from './timing/cron-match.js';
@@ -13,7 +13,7 @@ export function checkTiming(timing: ScheduleTiming, calendars: readonly Days[]):
     throw invalid('specs', 'expected a schedule with at least one occurrence; this one has none');
 }
 
-/** The payload as it is kept, as text. */
+/** The payload as JSON text. */
 export function checkedPayload(job: NewSchedule['job']): string {
   const text = JSON.stringify(job.payload ?? null);
   const bytes = Buffer.byteLength(text);
@@ -28,7 +28,7 @@ export function checkedPayload(job: NewSchedule['job']): string {
 
 function checkPattern(pattern: string, field: string): void {
   try {
-    // a pattern without a time in one cycle of the calendar never has one
+    // a pattern that matches no time in one cycle of the calendar never matches
     if (nextMatch(parseCron(pattern), 0) !== undefined) return;
   } catch (error) {
     if (error instanceof CronError) throw invalid(field, error.message, pattern);

@@ -33,7 +33,7 @@ export async function fireBeforeChange(tx: Runner, ids: readonly string[]): Prom
   }
 }
 
-/** What was decided is told only once it is committed. */
+/** Call it after the commit: what is rolled back has not happened. */
 export function reportAll(report: Report, rounds: readonly Decisions[]): void {
   for (const round of rounds) report(round);
 }

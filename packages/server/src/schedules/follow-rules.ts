@@ -1,16 +1,15 @@
 /**
- * New rules of time zones: governments change them, and they come with the next Node. A server looks once, when it starts,
- * through the schedules whose next time was found by older rules, and from then on at what servers with older ones have fired
- * since. Only newer rules replace older ones, so the servers of a rolling upgrade do not undo each other's work; a server
- * with older rules still fires what is due.
+ * Follows new time zone rules: governments change them, and a new Node brings them. When a server starts, it corrects once the next
+ * times that were found by older rules, and from then on those that servers with older rules write. Only newer rules replace older
+ * ones, so the servers of a rolling upgrade do not undo each other's work. A server with older rules still fires what is due.
  *
- * What waits to be fired is a time on the wall. Where its moment has moved, the schedule goes on with it, wherever the last
- * one was: counted from the last moment instead, a time that moved to before it would never come, and where clocks have
- * been set back the last one would come again. Patterns of every hour and intervals do not mean times on the wall, and
- * count from the last moment.
+ * The next occurrence means a local time. If new rules move that local time, the schedule continues with it, wherever the last
+ * occurrence was. Rejected: counting from the last occurrence. A local time that moved to before it would never be fired, and
+ * where clocks were set back the last one would be fired again. Patterns of every hour and intervals do not mean local times and
+ * count from the last occurrence.
  *
- * Limit: the old offset is known of the next time and not of the last one. If only one of the two has moved, and they are less than
- * the difference of the clocks apart or the last one was fired within that time, one may be left out or come again.
+ * Limit: the old offset is known of the next time, not of the last one. If only one of the two has moved, and they are closer than
+ * the change of the offset or the last one was fired within it, one occurrence may be left out or fired again.
  */
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
@@ -24,16 +23,16 @@ type OutdatedSchedule = ScheduleProgress & { nextMs: number; nextOffsetMs: numbe
 
 const COLUMNS = `${PROGRESS_COLUMNS}, ${milliseconds('next_at')} as "nextMs", next_offset_ms as "nextOffsetMs"`;
 
-/** All of them, by their ids; UTC has no rules. */
+/** All schedules in the order of their ids; UTC has no rules. */
 const older = sql('schedules_of_older_rules')`
 select ${COLUMNS}
 from drover.schedule
 where id > $3 and next_at is not null and coalesce(zone_rules, '') < $1 and definition->>'timeZone' <> 'UTC'
--- not the id as text that is selected
+-- by the column, not by the text of the same name
 order by schedule.id
 limit $2`;
 
-/** Its next time was found by older rules than ours, the first parameter, after newer ones had been used for it. */
+/** A server with older rules than ours, the first parameter, has replaced a next time of newer ones. */
 export const RULES_OUTDATED = 'rules_outdated and zone_rules < $1 and next_at is not null';
 
 const outdated = sql('schedules_outdated')`
@@ -43,12 +42,12 @@ where ${RULES_OUTDATED}
 order by zone_rules, schedule.id
 limit $2`;
 
-/** Before all ids. */
+/** Lower than all ids. */
 export const FIRST_ID = '0';
 
 /**
- * One batch of those with older rules after this id. Gives after which id to go on, or undefined when a look from the start
- * found none: whatever somebody else had locked is looked at again.
+ * Corrects one batch of schedules after this id. Gives the id to continue after, or undefined when a pass from the start found no
+ * schedule: rows that were locked are tried again in another pass.
  */
 export async function followNewRules(
   db: Runner,
@@ -57,32 +56,32 @@ export async function followNewRules(
   rules = ZONE_RULES,
 ): Promise<string | undefined> {
   const rows = await db.run<OutdatedSchedule>(older, [rules, limit, afterId]);
-  await moveAll(db, rows, rules);
+  await correct(db, rows, rules);
   if (rows.length === limit) return rows.at(-1)?.id;
   return rows.length === 0 && afterId === FIRST_ID ? undefined : FIRST_ID;
 }
 
-/** The next times that servers with older rules have written since. */
+/** Corrects the next times that servers with older rules have written since. */
 export async function replaceOlderRules(db: Runner, limit: number, rules = ZONE_RULES): Promise<void> {
-  await moveAll(db, await db.run<OutdatedSchedule>(outdated, [rules, limit]), rules);
+  await correct(db, await db.run<OutdatedSchedule>(outdated, [rules, limit]), rules);
 }
 
-async function moveAll(db: Runner, rows: OutdatedSchedule[], rules: string): Promise<void> {
+async function correct(db: Runner, rows: OutdatedSchedule[], rules: string): Promise<void> {
   await writeNextTimes(db, rows, { countFrom, rules });
 }
 
-/** The moment after which the first one is what was next on the wall. */
+/** The time after which the first occurrence is the local time that was next. */
 function countFrom(row: OutdatedSchedule, { definition, occurrences }: Timetable): number {
   const { handledUntilMs, nextMs, nextOffsetMs } = row;
   const zone = zoneOf(definition.timeZone);
   const isMoved = nextOffsetMs !== null && offsetAt(zone, nextMs) !== nextOffsetMs;
-  if (!isMoved || !meansTheWall(definition)) return handledUntilMs;
-  const moment = momentOf(zone, nextMs + nextOffsetMs);
-  if (moment <= handledUntilMs) return moment - 1;
-  // those in between were fired by the old rules: as many as there are in the hour or two that the clocks differ
+  if (!isMoved || !meansLocalTimes(definition)) return handledUntilMs;
+  const movedMs = timeOf(zone, nextMs + nextOffsetMs);
+  if (movedMs <= handledUntilMs) return movedMs - 1;
+  // the occurrences in between were fired by the old rules: those of the hour or two by which the clocks differ
   let handledMs = handledUntilMs;
-  for (let again = occurrences.after(handledMs); again !== undefined && again < moment; ) {
-    // but for the one that waits, if a gap of the old rules had shifted it and the new ones have no gap: its moment has not moved
+  for (let again = occurrences.after(handledMs); again !== undefined && again < movedMs; ) {
+    // except the next one, if the old rules had shifted it out of a gap that the new ones do not have: it has not moved
     if (again === nextMs && again + offsetAt(zone, again) > handledUntilMs + nextOffsetMs) break;
     handledMs = again;
     again = occurrences.after(handledMs);
@@ -90,12 +89,12 @@ function countFrom(row: OutdatedSchedule, { definition, occurrences }: Timetable
   return handledMs;
 }
 
-function meansTheWall({ specs }: Definition): boolean {
+function meansLocalTimes({ specs }: Definition): boolean {
   return specs.every((spec) => spec.kind === 'cron' && !isOfEveryHour(parseCron(spec.cron)));
 }
 
-/** The first moment with this time on the wall; near a change of clocks that may be one beside it. */
-function momentOf(zone: Zone, wallMs: number): number {
-  const guess = wallMs - offsetAt(zone, wallMs);
-  return wallMs - offsetAt(zone, guess);
+/** The first time at which local clocks show this; near a change of clocks it may be one close to it. */
+function timeOf(zone: Zone, localMs: number): number {
+  const guess = localMs - offsetAt(zone, localMs);
+  return localMs - offsetAt(zone, guess);
 }

@@ -8,7 +8,7 @@ import { byKey } from '../db/by-key.js';
 export const OVERWRITE_DECISION = `on conflict (schedule_id, nominal_at) do update
   set kind = excluded.kind, state = excluded.state, reason = excluded.reason, job_id = excluded.job_id, decided_at = now()`;
 
-/** What tells the row of a run from that of its first occurrence. */
+/** Added to the nominal time of a run, so that its key differs from that of its first occurrence. */
 export const RUN_MARK = `interval '1 microsecond'`;
 
 /**

@@ -1,24 +1,23 @@
 /**
- * What is to become of the due occurrences of one schedule, pure. `now` is the database's; the server that plans and
- * the one that fires the next time need not be the same.
+ * Plans what becomes of the due occurrences of one schedule. Pure: the present is the database's, and each round may be planned
+ * by another server.
  *
- * An occurrence is on time when it is looked at within ON_TIME_MS of its due time; later it is *missed*, and the
- * catch-up policy says what becomes of it. Every nominal time up to `handledUntil` is in the ledger when the plan has
- * been carried out, so none is lost and none comes twice, whoever dies in between. Many that are left out in a row
- * have one row together.
+ * An occurrence is on time if it is planned within ON_TIME_MS of its due time. Later it is *missed*, and the catch-up policy
+ * decides. When the plan is written, every nominal time up to `handledUntil` is in the ledger, so a crash at any time neither
+ * loses nor repeats an occurrence. Many occurrences that are skipped in a row share one row.
  */
 import type { OccurrenceState, SkipReason } from '@drover/protocol';
 import type { Timetable } from './timing/timetable.js';
 
 export type ScheduleStatus = {
-  /** All nominal times up to here are accounted for. */
+  /** All nominal times up to this one are decided. */
   handledUntilMs: number;
   fired: number;
   /** The job of the latest firing is unfinished. */
   previousLives: boolean;
   /** The nominal time of an occurrence that waits for that job. */
   waitingMs: number | undefined;
-  /** How many of the latest jobs have failed, without one in between that did not. */
+  /** How many of the latest jobs failed in a row. */
   failuresInARow: number;
 };
 
@@ -27,28 +26,28 @@ export type PlannedOccurrence = {
   dueMs: number;
   state: OccurrenceState;
   reason?: SkipReason;
-  /** It stands for so many, of which this is the first. */
+  /** This occurrence is the first of `count` that share its row. */
   run?: { lastMs: number; count: number };
 };
 
 export type Plan = {
   occurrences: PlannedOccurrence[];
   handledUntilMs: number;
-  /** Undefined when none will ever come. */
+  /** Undefined if the schedule has no further occurrence. */
   next: { nominalMs: number; dueMs: number } | undefined;
-  /** The nominal time that waits now. */
+  /** The nominal time of the occurrence that waits now. */
   waitingMs: number | undefined;
   /** Why the schedule pauses itself. */
   pauseNote?: string;
 };
 
-/** Later than this after its due time an occurrence counts as missed: nobody could fire it. */
+/** An occurrence that is later than this is missed: no server could fire it. */
 export const ON_TIME_MS = 60_000;
-/** Jobs that one schedule makes in one round; the rest follows in the next. */
+/** Jobs of one schedule in one round; the rest follows in the next round. */
 export const MAX_JOBS_A_ROUND = 1000;
-/** Occurrences that one round looks at, at some 3 µs each. */
-export const MAX_LOOKS_A_ROUND = 20_000;
-/** More than so many that are left out in a row, for the same reason, are written as a run. */
+/** Occurrences of one schedule that one round decides, at about 3 µs each. */
+export const MAX_OCCURRENCES_A_ROUND = 20_000;
+/** More occurrences than this that are skipped in a row for the same reason are written as one run. */
 export const MAX_ROWS_IN_A_ROW = 100;
 
 export function planFiring(schedule: Timetable, status: ScheduleStatus, nowMs: number): Plan {
@@ -60,7 +59,12 @@ export function planFiring(schedule: Timetable, status: ScheduleStatus, nowMs: n
   let handledUntilMs = status.handledUntilMs;
   let nominalMs = times.after(handledUntilMs);
   let jobs = 0;
-  while (nominalMs !== undefined && jobs < MAX_JOBS_A_ROUND && decided.length < MAX_LOOKS_A_ROUND && run.left > 0) {
+  while (
+    nominalMs !== undefined &&
+    jobs < MAX_JOBS_A_ROUND &&
+    decided.length < MAX_OCCURRENCES_A_ROUND &&
+    run.left > 0
+  ) {
     const dueMs = dueAt(nominalMs);
     if (dueMs > nowMs) break;
     const followingMs = times.after(nominalMs);
@@ -79,7 +83,7 @@ export function planFiring(schedule: Timetable, status: ScheduleStatus, nowMs: n
   return { occurrences, handledUntilMs, next, waitingMs: run.waitingMs, ...(pauseNote && { pauseNote }) };
 }
 
-/** Takes together what is left out in a row for one reason. What was handled before has a row of its own already. */
+/** Joins what is skipped in a row for one reason. An occurrence that waited before has its own row already. */
 function withRuns(decided: readonly PlannedOccurrence[], handledUntilMs: number): PlannedOccurrence[] {
   const isFresh = ({ state, nominalMs }: PlannedOccurrence) => state === 'skipped' && nominalMs > handledUntilMs;
   const together: PlannedOccurrence[] = [];
@@ -106,7 +110,7 @@ function isMissed({ catchUp, catchUpWindow }: Timetable['definition'], lateMs: n
   return catchUp === 'none' || (catchUp === 'last' && !isLast);
 }
 
-/** What the overlap policy makes of an occurrence, and of one that waits. */
+/** Applies the overlap policy to an occurrence, and to the one that waits. */
 function decide(
   overlap: Timetable['definition']['overlap'],
   run: { left: number; previousLives: boolean; waitingMs: number | undefined },
@@ -123,7 +127,7 @@ function decide(
     decided.push({ ...occurrence, state: 'skipped', reason: 'overlap' });
     return;
   }
-  // with cancel-previous the newest waits, and only until the job before it has been stopped
+  // with cancel-previous the newest occurrence waits, until the job before it has stopped
   if (run.waitingMs === undefined) run.left -= 1;
   else replaceWaiting(run.waitingMs, decided);
   decided.push({ ...occurrence, state: 'waiting' });
@@ -135,6 +139,6 @@ function replaceWaiting(waitingMs: number, decided: PlannedOccurrence[]): void {
   const replaced = { state: 'skipped', reason: 'replaced' } as const;
   const known = decided[index];
   if (known) decided[index] = { ...known, ...replaced };
-  // one of an earlier round: its due time is in the ledger already
+  // it waits since an earlier round, so the ledger has its due time
   else decided.push({ nominalMs: waitingMs, dueMs: waitingMs, ...replaced });
 }

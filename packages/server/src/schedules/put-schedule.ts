@@ -15,8 +15,8 @@ import { IGNORE, type Report } from './report.js';
 import { CHANGED_NOW, NOW, toJobRow } from './schedule-row.js';
 
 /**
- * Creates the schedule or, if the name is taken, locks the row that has it and gives nothing: a conflicting row is locked before
- * the condition is looked at. A new row counts as ended until the same transaction has given it its next time.
+ * Creates the schedule or, if the name is taken, locks the row that has it and gives nothing: PostgreSQL locks a
+ * conflicting row before it checks the condition. A new row counts as ended until the same transaction gives it its next time.
  */
 const createOrLock = sql('schedule_create_or_lock')`
 insert into drover.schedule as s (

@@ -32,8 +32,8 @@ export async function readCalendars(db: Runner, names: readonly string[] = []): 
 }
 
 /**
- * The same, and none of them changes before the transaction ends: whoever changes a calendar must see the schedule that is
- * about to use it. Calendars are locked before schedules, everywhere.
+ * The same, and no calendar of them changes before the transaction ends: a change of a calendar must see the schedule that is about
+ * to use it. Every transaction locks calendars before schedules.
  */
 export async function lockCalendars(tx: Runner, names: readonly string[] = []): Promise<Days[]> {
   return pick(await daysOf(tx, lock, names), names);

@@ -1,10 +1,11 @@
-/** What is told of decided occurrences, whoever decided them: counted, and as events where somebody may have to act. */
+/** Reports decided occurrences, by a firing or before a change: all as metrics, and as events where an operator may have to act. */
 import type { EventFields, Events } from '../events.js';
 import type { Metrics } from '../metrics.js';
 import type { Decisions, Firing } from './fire-due.js';
 
 export type Report = (decisions: Decisions) => void;
 
+/** For callers that need no report. */
 export const IGNORE: Report = () => {};
 
 type ReportDeps = {
@@ -45,7 +46,7 @@ export function createReport({ events, metrics, lateAfterMs }: ReportDeps): Repo
 
 type LateFiring = Firing & { latenessMs: number };
 
-/** One event a schedule: one that was away for a day has many occurrences to catch up on. */
+/** One event per schedule: after a day of downtime a schedule has many occurrences to catch up on. */
 function bySchedule(late: readonly LateFiring[]): EventFields['schedule.late'][] {
   const all = new Map<string, EventFields['schedule.late']>();
   for (const { schedule, nominalMs, latenessMs } of late) {

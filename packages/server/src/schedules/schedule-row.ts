@@ -1,22 +1,22 @@
-/** Schedules between the form the database keeps and the forms that the rest of the server uses. */
+/** Converts schedules between rows of the database and what the API takes and answers. */
 import { DroverError, type NewSchedule, type Schedule, type ScheduleSpec, writtenSpec } from '@drover/protocol';
 import { describeSchedule } from './timing/describe.js';
 import type { Definition } from './timing/timetable.js';
 
-/** A moment as milliseconds; nominal times have no fractions of them, others are cut down. */
+/** A timestamp as whole milliseconds, rounded down. Nominal times have no fractions. */
 export const milliseconds = (column: string) => `floor(extract(epoch from ${column}) * 1000)::double precision`;
 
-/** The present by the database's clock, without what milliseconds cannot hold. */
+/** The present by the database's clock, in whole milliseconds. */
 export const NOW = `date_trunc('milliseconds', now())`;
 
 /** A change by a person, or of a calendar: the new definition counts from now on. */
 export const CHANGED_NOW = `handled_until = greatest(handled_until, ${NOW}), revision = revision + 1, updated_at = now()`;
 
-/** Of a next time `g` found by the rules of the parameter, for the row `s`. */
+/** Sets in the row `s` which release of the time zone rules, a parameter, the next time `g` was found by. */
 export const foundByRules = (rules: '$1' | '$2') => `zone_rules = ${rules}, next_offset_ms = g.next_offset_ms,
     rules_outdated = coalesce(s.zone_rules > ${rules}, false)`;
 
-/** The job of a schedule as the database keeps it; a firing adds the id and the occurrence. The payload is JSON text. */
+/** The job of a schedule as the database keeps it. A firing adds the id and the occurrence. `payload` is JSON text. */
 type JobRow = Pick<NewSchedule['job'], 'type' | 'queue'> & {
   payload: string;
   options: Omit<NewSchedule['job'], 'type' | 'queue' | 'payload'>;
@@ -91,7 +91,7 @@ export function toSchedule(row: ScheduleRow): Schedule {
   };
 }
 
-/** As it was given, so that what `get` answers can be put again. */
+/** As it was given, so that the answer to `get` can be put again. */
 function toJobOptions({ type, queue, payload, options }: JobRow): Schedule['job'] {
   return { type, payload: JSON.parse(payload) as unknown, ...(queue !== undefined && { queue }), ...options };
 }

@@ -1,6 +1,6 @@
 /**
- * Keeps schedules going on this server: an alarm for the earliest due time, and a look every MAX_PAUSE_MS for what
- * others have changed. Nothing depends on this server doing it.
+ * Fires schedules on this server: an alarm for the earliest due time, and a search every MAX_PAUSE_MS for what other servers have
+ * changed. Any other server can do the same work.
  */
 import type { Logger } from 'pino';
 import { createAlarm } from '../alarm.js';
@@ -14,7 +14,7 @@ import type { Report } from './report.js';
 export type Ticker = {
   start(): void;
   stop(): Promise<void>;
-  /** Something has changed: look now. */
+  /** A schedule has changed: searches for work now. */
   wake(): void;
 };
 
@@ -28,20 +28,20 @@ type TickerDeps = {
   cancel(jobIds: string[]): Promise<void>;
 };
 
-/** Schedules in one statement: at 300 bytes each, some 0.15 MB. */
+/** Schedules in one statement: about 0.15 MB at 300 bytes each. */
 const BATCH = 500;
 const MAX_PAUSE_MS = 1000;
-/** Batches under way at once: while one is planned here, another is written there. */
+/** Batches at the same time: one is planned here while PostgreSQL writes the other. */
 const LANES = 2;
-/** Until the next look when something is due, but not ours. */
+/** Pause while only schedules of other servers are due. */
 const NOT_OURS_PAUSE_MS = 100;
-/** As long as something waits, has no next time or an outdated one, or is to be cancelled. */
+/** While an occurrence waits for a job, a job is to be cancelled or a next time is outdated. */
 const UPKEEP_EVERY_MS = 500;
 
 export function createTicker(deps: TickerDeps): Ticker {
   const { db, logger } = deps;
   let upkeepAt = 0;
-  /** Where the look for next times of older rules goes on; undefined when all have been seen. */
+  /** The last id that was checked for next times of older rules; undefined when all have been checked. */
   let olderRulesAfter: string | undefined = FIRST_ID;
 
   /** Gives the milliseconds until it should run again. */
@@ -55,23 +55,23 @@ export function createTicker(deps: TickerDeps): Ticker {
     const lanes = Array.from({ length: LANES }, (_, lane) => ({ index: index + lane * of, of: of * LANES }));
     const taken = await Promise.all(lanes.map((lane) => fireAll(signal, () => fireDue(db, BATCH, lane))));
     if (dueInMs < -OVERDUE_MS) taken.push(await fireAll(signal, () => fireOverdue(db, BATCH)));
-    // what is due but in another server's share is theirs for a moment
+    // other servers fire their own share first
     return taken.some((count) => count > 0) ? 0 : NOT_OURS_PAUSE_MS;
   }
 
-  /** Until there are no more, or somebody else has them. Gives how many it took. */
+  /** Until there are no more, or other servers have them. Gives how many schedules it took. */
   async function fireAll(signal: AbortSignal, fireSome: () => Promise<Decisions>): Promise<number> {
     let taken = 0;
     while (!signal.aborted) {
       const fired = await fireSome();
-      await tell(fired);
+      await report(fired);
       taken += fired.taken;
       if (fired.read < BATCH || fired.taken === 0) break;
     }
     return taken;
   }
 
-  /** What waits may wait for hours, so this is not done with every firing. Gives how long the next look may take. */
+  /** Not with every firing, because an occurrence may wait for hours. Gives the milliseconds until the next search. */
   async function upkeepIfDue(isWanted: boolean): Promise<number> {
     if (!isWanted) return MAX_PAUSE_MS;
     if (performance.now() >= upkeepAt) {
@@ -84,12 +84,12 @@ export function createTicker(deps: TickerDeps): Ticker {
   async function upkeep(): Promise<void> {
     if (olderRulesAfter !== undefined) olderRulesAfter = await followNewRules(db, BATCH, olderRulesAfter);
     await replaceOlderRules(db, BATCH);
-    await tell(await fireWaiting(db, BATCH));
+    await report(await fireWaiting(db, BATCH));
     const ids = await jobsToCancel(db, BATCH);
     if (ids.length > 0) await deps.cancel(ids);
   }
 
-  async function tell(fired: Decisions): Promise<void> {
+  async function report(fired: Decisions): Promise<void> {
     if (fired.jobs > 0) deps.onFired();
     deps.report(fired);
     if (fired.toCancel.length > 0) await deps.cancel(fired.toCancel);
@@ -97,7 +97,7 @@ export function createTicker(deps: TickerDeps): Ticker {
 
   const alarm = createAlarm({
     turn: tick,
-    failureMessage: 'schedules could not be fired, trying again',
+    failure: { event: 'schedules.failed', message: 'schedules could not be fired, trying again' },
     logger,
   });
   return {

@@ -46,7 +46,7 @@ function cutBefore(cutAt: number): TransactionRunner {
   });
 }
 
-/** Stands still before that step until it is released. */
+/** Waits before that step until it is released. */
 function heldBefore(heldAt: number) {
   let release = () => {};
   let reached = () => {};

@@ -54,7 +54,7 @@ describe('changing a schedule (J7)', () => {
     expect((await findSchedule(bench.db.reads, 's')).state).toBe('paused');
   });
 
-  it('at the same moment as a firing, both happen', async () => {
+  it('at the same time as a firing, both happen', async () => {
     for (let round = 0; round < 5; round++) {
       await bench.pool.query('delete from drover.occurrence');
       await bench.put('s', { description: `round ${round}` });

@@ -1,6 +1,6 @@
 /**
- * Three servers, each a process, over many schedules that fire every second, while servers are killed and stood still and
- * the database's connections are cut. What there must be in the end, the checker knows (support/check-ledger).
+ * Three servers, each a process, over many schedules that fire every second, while servers are killed and frozen and the
+ * database's connections are cut. support/check-ledger knows what the ledger must have in the end.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -68,7 +68,7 @@ async function stopAll(): Promise<void> {
 
 const check = (cron: string) => checkLedger(database.pool, cron, SCHEDULES);
 
-/** Waits for so many occurrences: on a busy machine that takes longer than the time itself. */
+/** Waits for this many occurrences: a busy machine needs longer than the time itself. */
 async function fired(count: number): Promise<void> {
   await vi.waitFor(
     async () => {
@@ -121,7 +121,7 @@ describe('many schedules on three servers (J7, H5, V2)', () => {
   );
 
   it(
-    'fire every occurrence exactly once while servers die and stand still and connections are cut',
+    'fire every occurrence exactly once while servers die and freeze and connections are cut',
     async () => {
       const [first, second, third, fourth] = await Promise.all([
         startServer(),

@@ -53,7 +53,7 @@ describe('firing (J7, H5)', () => {
     expect(schedule).toMatchObject({ fired: 1, skipped: 0, state: 'active', lastJobId: made.id });
   });
 
-  it('fires each occurrence once, however many servers try at the same moment (V2)', async () => {
+  it('fires each occurrence once, however many servers try at the same time (V2)', async () => {
     for (let index = 0; index < 40; index++) {
       await bench.put(`s${index}`, { catchUp: 'all' });
       await bench.age(`s${index}`, 3);
@@ -86,7 +86,7 @@ describe('firing (J7, H5)', () => {
     expect(await bench.ledger('hourly')).toEqual(['fired']);
   });
 
-  it('goes on from the nominal time when the database’s clock is set back', async () => {
+  it('continues from the nominal time when the database’s clock is set back', async () => {
     await bench.put('hourly');
     await bench.pool.query(`update drover.schedule set handled_until = handled_until + interval '3 hours'`);
     await bench.put('hourly', { description: 'changed' });
@@ -95,7 +95,7 @@ describe('firing (J7, H5)', () => {
     expect(Date.parse(nextAt as string)).toBeGreaterThan(Date.now() + 2 * 3_600_000);
   });
 
-  it('a schedule that cannot be read is paused, and the others go on', async () => {
+  it('a schedule that cannot be read is paused, and the others are fired', async () => {
     await bench.put('good');
     await bench.put('bad');
     await bench.age('good', 1);
@@ -193,7 +193,7 @@ describe('policies (J7)', () => {
     await bench.age('s', 3);
     const fired = await bench.fire();
     expect(await bench.ledger('s')).toEqual(['fired', 'replaced', 'waiting']);
-    // whoever fired it may have died before it could cancel
+    // the server that fired it may have died before it could cancel
     const [previous] = await jobsToCancel(bench.db.bulk, 10);
     expect(previous).toBe((await bench.jobs())[0].id);
     expect(fired.jobs).toBe(1);
@@ -202,7 +202,7 @@ describe('policies (J7)', () => {
     expect(await bench.ledger('s')).toEqual(['fired', 'replaced', 'fired']);
   });
 
-  it('pauses itself after failures in a row, and a person’s resume starts the count anew', async () => {
+  it('pauses itself after failures in a row, and a resume resets the count', async () => {
     await bench.put('s', { pauseAfterFailures: 2 });
     for (let failures = 0; failures < 2; failures++) {
       await bench.age('s', 1);
@@ -224,7 +224,7 @@ describe('policies (J7)', () => {
     expect((await bench.fire()).jobs).toBe(1);
   });
 
-  it('ends after maxOccurrences and with the last moment', async () => {
+  it('ends after maxOccurrences, and after the last of its times', async () => {
     await bench.put('max', { maxOccurrences: 2, catchUp: 'all' });
     await bench.age('max', 5);
     await bench.fire();

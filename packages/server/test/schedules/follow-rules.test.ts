@@ -1,6 +1,6 @@
 /**
  * New rules of time zones. The rules of this process are what they are, so the rows are made as a server with other rules
- * would have written them: with other moments for the same times on the wall.
+ * would have written them: with other times in UTC for the same local times.
  */
 import { type NewScheduleInput, newScheduleSchema } from '@drover/protocol';
 import type pg from 'pg';
@@ -69,7 +69,7 @@ describe('new rules of time zones (J7)', () => {
     expect(ZONE_RULES).toMatch(/^20\d\d[a-z]$/);
   });
 
-  it.each([-2, 3])('the same time on the wall gets its new moment (%i hours)', async (hours) => {
+  it.each([-2, 3])('the same local time gets its new time in UTC (%i hours)', async (hours) => {
     await put('daily', { cron: dailyIn(12) });
     const right = await nextMs('daily');
     await foundByOldRules(hours);
@@ -82,7 +82,7 @@ describe('new rules of time zones (J7)', () => {
   it('a time that moved to before the last firing is fired, not lost', async () => {
     await put('daily', { cron: dailyIn(-2), catchUp: 'all' });
     const right = (await nextMs('daily')) - 24 * HOUR_MS;
-    // by the old rules it is due in an hour, and the one before was fired after the moment that is right
+    // by the old rules it is due in an hour, and the one before was fired after the time that is right
     await pool.query(
       `update drover.schedule set zone_rules = '2000a', next_offset_ms = next_offset_ms - ${3 * HOUR_MS},
          handled_until = $1, next_at = $2, due_at = $2`,
@@ -110,7 +110,7 @@ describe('new rules of time zones (J7)', () => {
 
   it('a time that a gap of the old rules had shifted is fired when the new ones have no gap', async () => {
     await put('daily', { cron: dailyIn(12) });
-    // read with the offset before the gap, so at the right moment, but the clocks on the wall showed an hour more
+    // read with the offset before the gap, so at the right time, but local clocks showed an hour more
     const right = await nextMs('daily');
     await pool.query(
       `update drover.schedule set zone_rules = '2000a', next_offset_ms = next_offset_ms + ${HOUR_MS}, handled_until = $1`,
@@ -136,7 +136,7 @@ describe('new rules of time zones (J7)', () => {
     // up to an id of two digits, which as a text would come before the others
     for (let index = 0; index < 12; index++) await put(`s${index}`, { cron: dailyIn(12) });
     await foundByOldRules(1);
-    // of five, five and two, and a last look
+    // of five, five and two, and a last pass that finds nothing
     expect(await follow(5)).toBe(4);
     const { rows } = await pool.query('select distinct zone_rules from drover.schedule');
     expect(rows).toEqual([{ zone_rules: ZONE_RULES }]);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import {
   MAX_JOBS_A_ROUND,
-  MAX_LOOKS_A_ROUND,
+  MAX_OCCURRENCES_A_ROUND,
   MAX_ROWS_IN_A_ROW,
   planFiring,
   type ScheduleStatus,
@@ -26,13 +26,13 @@ function plan(more: Partial<Definition>, now: number, status: Partial<ScheduleSt
   return planFiring(createTimetable('s', definition, []), before, now);
 }
 
-const told = ({ occurrences }: ReturnType<typeof plan>) =>
+const summary = ({ occurrences }: ReturnType<typeof plan>) =>
   occurrences.map(({ nominalMs, state, reason }) => `${(nominalMs - NOON) / MINUTE_MS} ${reason ?? state}`);
 
 describe('what becomes of due occurrences (J7)', () => {
   it('one on time is fired, and the next one is known', () => {
     const planned = plan({}, minutes(10) + 50);
-    expect(told(planned)).toEqual(['10 fired']);
+    expect(summary(planned)).toEqual(['10 fired']);
     expect(planned).toMatchObject({
       handledUntilMs: minutes(10),
       next: { nominalMs: minutes(20), dueMs: minutes(20) },
@@ -44,16 +44,16 @@ describe('what becomes of due occurrences (J7)', () => {
     ['last', ['10 missed', '20 missed', '30 fired']],
     ['all', ['10 fired', '20 fired', '30 fired']],
   ] as const)('after a downtime, catching up on %s', (catchUp, expected) => {
-    expect(told(plan({ catchUp }, minutes(35)))).toEqual(expected);
+    expect(summary(plan({ catchUp }, minutes(35)))).toEqual(expected);
   });
 
-  it('whoever is on time is fired whatever the catch-up policy says', () => {
-    expect(told(plan({ catchUp: 'none' }, minutes(20) + 1000))).toEqual(['10 missed', '20 fired']);
-    expect(told(plan({ catchUp: 'last' }, minutes(20) + 1000))).toEqual(['10 missed', '20 fired']);
+  it('an occurrence on time is fired, whatever the catch-up policy says', () => {
+    expect(summary(plan({ catchUp: 'none' }, minutes(20) + 1000))).toEqual(['10 missed', '20 fired']);
+    expect(summary(plan({ catchUp: 'last' }, minutes(20) + 1000))).toEqual(['10 missed', '20 fired']);
   });
 
   it('what is older than the window is not caught up on', () => {
-    expect(told(plan({ catchUp: 'all', catchUpWindow: 20 * MINUTE_MS }, minutes(35)))).toEqual([
+    expect(summary(plan({ catchUp: 'all', catchUpWindow: 20 * MINUTE_MS }, minutes(35)))).toEqual([
       '10 missed',
       '20 fired',
       '30 fired',
@@ -83,10 +83,10 @@ describe('what becomes of due occurrences (J7)', () => {
     ]);
   });
 
-  it('a run longer than a round goes on in the next', () => {
-    const now = minutes(10 * (MAX_LOOKS_A_ROUND + 500) + 5);
+  it('a run longer than a round continues in the next', () => {
+    const now = minutes(10 * (MAX_OCCURRENCES_A_ROUND + 500) + 5);
     const first = plan({ catchUp: 'none' }, now);
-    expect(first.occurrences).toMatchObject([{ run: { count: MAX_LOOKS_A_ROUND } }]);
+    expect(first.occurrences).toMatchObject([{ run: { count: MAX_OCCURRENCES_A_ROUND } }]);
     const second = plan({ catchUp: 'none' }, now, { handledUntilMs: first.handledUntilMs });
     expect(second.occurrences).toMatchObject([
       { nominalMs: first.handledUntilMs + 10 * MINUTE_MS, run: { count: 500 } },
@@ -115,21 +115,21 @@ describe('what becomes of due occurrences (J7)', () => {
     ['cancel-previous', '10 waiting', minutes(10)],
   ] as const)('while the job before is unfinished, with the policy %s', (overlap, expected, waitingMs) => {
     const planned = plan({ overlap }, minutes(10), { previousLives: true });
-    expect(told(planned)).toEqual([expected]);
+    expect(summary(planned)).toEqual([expected]);
     expect(planned.waitingMs).toBe(waitingMs);
   });
 
   it('one waits at most; a later one is left out or takes its place', () => {
     const status = { previousLives: true, waitingMs: NOON };
-    expect(told(plan({ overlap: 'queue-one' }, minutes(10), status))).toEqual(['10 overlap']);
+    expect(summary(plan({ overlap: 'queue-one' }, minutes(10), status))).toEqual(['10 overlap']);
     const replaced = plan({ overlap: 'cancel-previous' }, minutes(10), status);
-    expect(told(replaced)).toEqual(['0 replaced', '10 waiting']);
+    expect(summary(replaced)).toEqual(['0 replaced', '10 waiting']);
     expect(replaced.waitingMs).toBe(minutes(10));
   });
 
   it('ends after so many jobs, the one that waits included', () => {
     const planned = plan({ maxOccurrences: 2, catchUp: 'all' }, minutes(35));
-    expect(told(planned)).toEqual(['10 fired', '20 fired']);
+    expect(summary(planned)).toEqual(['10 fired', '20 fired']);
     expect(planned.next).toBeUndefined();
     const waiting = plan({ maxOccurrences: 2, overlap: 'queue-one' }, minutes(10), { fired: 1, previousLives: true });
     expect(waiting.next).toBeUndefined();
@@ -137,7 +137,7 @@ describe('what becomes of due occurrences (J7)', () => {
 
   it('pauses itself after failures in a row', () => {
     const planned = plan({ pauseAfterFailures: 3 }, minutes(10), { failuresInARow: 3 });
-    expect(told(planned)).toEqual(['10 failures']);
+    expect(summary(planned)).toEqual(['10 failures']);
     expect(planned.pauseNote).toBe('the last 3 jobs of this schedule failed');
     expect(plan({ pauseAfterFailures: 3 }, minutes(10), { failuresInARow: 2 }).pauseNote).toBeUndefined();
   });

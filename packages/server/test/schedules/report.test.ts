@@ -1,4 +1,4 @@
-/** What is told of occurrences, seen in the log of a server over a real database. */
+/** The events of schedules, as the log of a server over a real database shows them. */
 import { createClient } from '@drover/sdk';
 import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
@@ -46,7 +46,7 @@ async function overdue(name: string, agoMs: number, count: number, more: object 
 const iso = (ms: number) => new Date(ms).toISOString();
 
 describe('events of schedules (J7)', () => {
-  it('tell of late ones, with how many, from when to when and how late', async () => {
+  it('report late occurrences with their count, their range and the lateness', async () => {
     const latestMs = await overdue('late', 30_000, 3, { catchUp: 'all' });
     await vi.waitFor(() => expect(eventsOf('late')).toHaveLength(1), { timeout: 10_000 });
     expect(eventsOf('late')[0]).toMatchObject({
@@ -60,7 +60,7 @@ describe('events of schedules (J7)', () => {
     expect(eventsOf('late')[0]?.latenessMs).toBeGreaterThan(1_200_000);
   });
 
-  it('tell nothing of one that is fired in time', async () => {
+  it('report nothing for an occurrence that is fired in time', async () => {
     await overdue('soon', LATE_AFTER_MS - 4000, 1);
     await vi.waitFor(
       async () => expect((await database.pool.query('select from drover.job')).rowCount).toBeGreaterThan(3),
@@ -69,7 +69,7 @@ describe('events of schedules (J7)', () => {
     expect(eventsOf('soon')).toEqual([]);
   });
 
-  it('tell of skipped ones and why', async () => {
+  it('report skipped occurrences with the reason', async () => {
     const latestMs = await overdue('missed', 120_000, 3, { catchUp: 'none' });
     await vi.waitFor(() => expect(eventsOf('missed')).toHaveLength(1), { timeout: 10_000 });
     expect(eventsOf('missed')[0]).toMatchObject({
@@ -78,7 +78,7 @@ describe('events of schedules (J7)', () => {
     });
   });
 
-  it('tell of a schedule that pauses itself', async () => {
+  it('report a schedule that pauses itself', async () => {
     await overdue('unreadable', 1000, 1);
     await database.pool.query(
       `update drover.schedule set definition = '{"specs":[{"kind":"cron","cron":"no"}],"timeZone":"UTC"}', version = 99,
@@ -90,7 +90,7 @@ describe('events of schedules (J7)', () => {
     expect(eventsOf('unreadable').at(-1)).toMatchObject({ reason: 'unreadable', err: { type: 'CronError' } });
   });
 
-  it('of very many at once, say how many are not told', () => {
+  it('of very many at once, count those that are left out', () => {
     lines = [];
     const all = Array.from({ length: 25 }, (_, index) => ({ schedule: `s${index}`, reason: 'failures' as const }));
     createEvents(logger).tell('schedule.paused', all);

@@ -1,4 +1,4 @@
-/** `drover schedule …` and `drover calendar …`: make, find, change and explain schedules. */
+/** `drover schedule …` and `drover calendar …`: create, find, change and explain schedules. */
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import {
@@ -20,7 +20,7 @@ import { show, withClient } from '../with-client.js';
 type Flags = Record<string, unknown>;
 
 export function addScheduleCommands(program: Command, context: CliContext): void {
-  const schedule = program.command('schedule').description('Make, find, change and explain schedules.');
+  const schedule = program.command('schedule').description('Create, find, change and explain schedules.');
   addList(schedule, context);
   addShow(schedule, context);
   addPut(schedule, context);
@@ -40,7 +40,7 @@ function addList(schedule: Command, context: CliContext): void {
     .option('--group <name>', 'only this group')
     .option('--state <state>', 'only active, paused or ended ones')
     .option('--limit <number>', 'how many, 1 to 1000')
-    .option('--cursor <cursor>', 'go on where the last page ended');
+    .option('--cursor <cursor>', 'continue after the last page');
   addSettingFlags(command, 'client').action(async ({ group, state, limit, cursor }: Flags) => {
     const filter = checked(listSchedulesQuery, { group, state, limit, cursor });
     const page = await withClient(command, context, (client) => client.schedules.list(filter));
@@ -59,7 +59,7 @@ function addShow(schedule: Command, context: CliContext): void {
 function addPut(schedule: Command, context: CliContext): void {
   const command = schedule
     .command('put')
-    .description('Make or change a schedule. The same again is no change.')
+    .description('Create or change a schedule. The same again changes nothing.')
     .argument('<name>', 'name of the schedule')
     .argument('[type]', 'type of its jobs')
     .argument('[payload]', 'payload of its jobs as JSON')
@@ -104,16 +104,16 @@ function addTrigger(schedule: Command, context: CliContext): void {
 function addPauseAndResume(schedule: Command, context: CliContext): void {
   const pause = schedule
     .command('pause')
-    .description('Fire no more occurrences.')
+    .description('Stop firing occurrences.')
     .argument('<name>', 'name of the schedule')
-    .option('--note <text>', 'why, for those who wonder');
+    .option('--note <text>', 'reason, shown to others');
   addSettingFlags(pause, 'client').action(async (name: string, { note }: { note?: string }) => {
     const paused = await withClient(pause, context, (client) => client.schedules.pause(name, { note }));
     show(pause, context, paused, () => changedText(paused));
   });
   const resume = schedule
     .command('resume')
-    .description('Fire occurrences again, from now on.')
+    .description('Fire occurrences again, counted from now.')
     .argument('<name>', 'name of the schedule');
   addSettingFlags(resume, 'client').action(async (name: string) => {
     const resumed = await withClient(resume, context, (client) => client.schedules.resume(name));
@@ -126,8 +126,8 @@ function addBackfill(schedule: Command, context: CliContext): void {
     .command('backfill')
     .description('Fire the past occurrences of a range that made no job.')
     .argument('<name>', 'name of the schedule')
-    .requiredOption('--from <time>', 'first moment of the range')
-    .requiredOption('--to <time>', 'last moment of the range')
+    .requiredOption('--from <time>', 'start of the range')
+    .requiredOption('--to <time>', 'end of the range, included')
     .option('--dry-run', 'only count them');
   addSettingFlags(command, 'client').action(
     async (name: string, flags: { from: string; to: string; dryRun?: boolean }) => {
@@ -149,11 +149,11 @@ function addOccurrences(schedule: Command, context: CliContext): void {
     .command('occurrences')
     .description('Show what became of each occurrence, latest first.')
     .argument('<name>', 'name of the schedule')
-    .option('--state <state>', 'only fired, waiting or skipped ones')
-    .option('--from <time>', 'nominal time then or later')
-    .option('--to <time>', 'nominal time then or earlier')
+    .option('--state <state>', 'only fired, waiting or skipped')
+    .option('--from <time>', 'nominal time at or after')
+    .option('--to <time>', 'nominal time at or before')
     .option('--limit <number>', 'how many, 1 to 1000')
-    .option('--cursor <cursor>', 'go on where the last page ended');
+    .option('--cursor <cursor>', 'continue after the last page');
   addSettingFlags(command, 'client').action(async (name: string, { state, from, to, limit, cursor }: Flags) => {
     const filter = checked(listOccurrencesQuery, { state, from, to, limit, cursor });
     const page = await withClient(command, context, (client) => client.schedules.occurrences(name, filter));
@@ -165,9 +165,9 @@ function addPreview(schedule: Command, context: CliContext): void {
   const command = schedule
     .command('preview')
     .description('Show the next times of a schedule, or of one that does not exist yet.')
-    .argument('[name]', 'name of a schedule; without it the flags say when')
+    .argument('[name]', 'name of a schedule; without it, the flags define one')
     .option('--count <number>', 'how many, 1 to 100')
-    .option('--after <time>', 'from then on instead of from now on');
+    .option('--after <time>', 'times after this one; default now');
   addSettingFlags(addTimingFlags(command), 'client').action(async (name: string | undefined, flags: Flags) => {
     const more = {
       ...(flags.count !== undefined && { count: Number(flags.count) }),
@@ -198,7 +198,7 @@ function addCalendarCommands(program: Command, context: CliContext): void {
   });
   const put = calendar
     .command('put')
-    .description('Make or change a calendar; its schedules follow at once.')
+    .description('Create or change a calendar. Its schedules get their next times at once.')
     .argument('<name>', 'name of the calendar')
     .requiredOption('--date <date>', 'a day such as 2030-12-25; may be repeated', collect)
     .option('--description <text>', 'what it is for');
@@ -220,7 +220,7 @@ function addCalendarCommands(program: Command, context: CliContext): void {
   });
 }
 
-/** What decides the times of a schedule that exists, as a preview takes it. */
+/** What decides the times of an existing schedule, as a preview takes it. */
 function timingOf(schedule: Schedule): Record<string, unknown> {
   const { name, specs, timeZone, gap, repeat, exclude, start, end, spread, jitter } = schedule;
   const fields = { name, specs, timeZone, gap, repeat, exclude, start, end, spread, jitter };

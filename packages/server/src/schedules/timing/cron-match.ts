@@ -1,16 +1,16 @@
 /**
- * The next time that fits a cron pattern, in a calendar without zones: a time here is the number of milliseconds
- * that a clock on the wall would show as UTC. What summer time makes of it is decided elsewhere (next-run).
+ * The next local time that matches a cron pattern. Local times are milliseconds as if local clocks showed UTC; time zones and
+ * changes of clocks are added in occurrences.ts.
  *
- * The search goes month by month over one whole cycle of the calendar, 400 years, and then gives up: a pattern that
- * has no time in it never has one. That bounds the cost, 0.1 ms for 30 February.
+ * The search goes month by month over one cycle of the calendar, 400 years. A pattern that matches nothing in it never matches.
+ * This bounds the cost: 0.1 ms for 30 February.
  */
 import type { Cron, DaysOfMonth, DaysOfWeek } from './cron.js';
 
 const DAY_MS = 86_400_000;
 const MONTHS_OF_THE_CYCLE = 400 * 12;
 
-/** The first fitting time at or after `wallMs`, or undefined if there is none. */
+/** The first match at or after `wallMs`, or undefined if there is none. */
 export function nextMatch(cron: Cron, wallMs: number): number | undefined {
   // whole seconds only
   const from = Math.ceil(wallMs / 1000) * 1000;
@@ -37,7 +37,7 @@ export function nextMatch(cron: Cron, wallMs: number): number | undefined {
   return undefined;
 }
 
-/** The first fitting second of a day at or after `second`. */
+/** The first second of a day that matches, at or after `second`. */
 function timeFrom(cron: Cron, second: number): number | undefined {
   const hourNow = Math.floor(second / 3600);
   const minuteNow = Math.floor(second / 60) % 60;
@@ -81,7 +81,7 @@ function fitsDayOfWeek(rule: DaysOfWeek, year: number, month: number, day: numbe
   return rule.nth.some((nth) => nth.day === weekday && nth.n === Math.ceil(day / 7));
 }
 
-/** The weekday nearest to a day, without leaving its month. */
+/** The weekday (Monday to Friday) nearest to a day in the same month. */
 function nearestWeekday(year: number, month: number, day: number, last: number): number {
   const weekday = weekdayOf(year, month, day);
   if (weekday === 6) return day === 1 ? 3 : day - 1;

@@ -5,8 +5,8 @@
  *
  * `*`, lists `1,2`, ranges `1-5`, steps `*\/5`, `10-30/5`, `5/15` (from 5 to the end). Day of month also takes `L` (the last),
  * `L-3` (three before it), `15W` (the weekday nearest to the 15th in its month), `LW`. Day of week also takes `5L` (the
- * last Friday), `5#2` (the second). `?` is `*` in either. If both day fields are restricted, a day that fits one of
- * them fits, as in every cron since 1979.
+ * last Friday), `5#2` (the second). `?` is `*` in either. If both day fields are restricted, a day that matches one of
+ * them matches, as in every cron since 1979.
  *
  * Our own and not croner's: that one takes 700 µs to find the next time and 13 ms to give up on 30 February
  * (0.002 and 0.1 ms here, see docs/decisions/0009), reads `?` as a restriction, and knows no `L-3`.
@@ -69,7 +69,10 @@ const MONTH: Field = { name: 'month', min: 1, max: 12, names: { words: MONTH_NAM
 /** Sunday is 0 and 7. */
 const DAY_OF_WEEK: Field = { name: 'day of week', min: 0, max: 7, names: { words: DAY_NAMES, first: 0 } };
 
-/** Thousands of schedules share a handful of patterns, and nobody changes what was read. */
+/**
+ * Thousands of schedules share a few patterns. This module-wide memo is safe because the parser is pure and its results are never
+ * changed.
+ */
 const MAX_KEPT = 2000;
 const kept = new Map<string, Cron>();
 
@@ -106,7 +109,7 @@ function readPattern(pattern: string): Cron {
   };
 }
 
-/** Whether it fires in every hour: then an hour that comes twice is meant twice. */
+/** Whether it matches in every hour: then an hour that exists twice counts twice. */
 export function isOfEveryHour(cron: Cron): boolean {
   return cron.hours.length === 24;
 }
@@ -153,7 +156,7 @@ function parseDaysOfWeek(text: string): DaysOfWeek {
   return { any: startsWithAny(text), days, last, nth };
 }
 
-/** `*` and a stepped `*` alike, as in every cron: such a field does not make the other one an alternative. */
+/** Also a stepped `*`, as in every cron: such a field does not make the other one an alternative. */
 function startsWithAny(text: string): boolean {
   return text.startsWith('*') || text === '?';
 }
@@ -183,7 +186,7 @@ function rangeOf(field: Field, part: string): number[] {
 }
 
 function endsOf(field: Field, range: string, isStepped: boolean): [number, number] {
-  // Sunday is not to be counted twice
+  // 7 is Sunday too
   const top = field === DAY_OF_WEEK ? 6 : field.max;
   if (range === '*' || range === '?') return [field.min, top];
   const [low = '', high, surplus] = range.split('-', 3);

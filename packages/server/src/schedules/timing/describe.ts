@@ -1,4 +1,4 @@
-/** A schedule's specs in words, for people: "at 09:30 on Monday to Friday, Europe/Berlin". */
+/** The specs of a schedule in words: "at 09:30 on Monday to Friday, Europe/Berlin". */
 import { formatDuration, type ScheduleSpec, type ScheduleTiming } from '@drover/protocol';
 import { type Cron, parseCron } from './cron.js';
 
@@ -19,8 +19,8 @@ const MONTHS = [
   'December',
 ];
 const ORDINALS = ['', 'first', 'second', 'third', 'fourth', 'fifth'];
-/** More times than this are told as a pattern of fields. */
-const MAX_TIMES_TOLD = 6;
+/** More times than this are described field by field. */
+const MAX_TIMES_LISTED = 6;
 const EPOCH_MS = 0;
 
 export function describeSchedule(timing: Pick<ScheduleTiming, 'specs' | 'timeZone' | 'exclude'>): string {
@@ -41,7 +41,7 @@ function describeSpec(spec: ScheduleSpec): string {
   }
   if (spec.kind === 'times') {
     const [first, last] = [spec.at[0] as string, spec.at.at(-1) as string];
-    return spec.at.length === 1 ? `once at ${first}` : `at ${spec.at.length} moments from ${first} to ${last}`;
+    return spec.at.length === 1 ? `once at ${first}` : `at ${spec.at.length} times from ${first} to ${last}`;
   }
   const cron = parseCron(spec.cron);
   return [timesText(cron), daysText(cron), monthsText(cron)].filter((part) => part !== '').join(' ');
@@ -49,7 +49,7 @@ function describeSpec(spec: ScheduleSpec): string {
 
 function timesText({ seconds, minutes, hours }: Cron): string {
   const count = seconds.length * minutes.length * hours.length;
-  if (count <= MAX_TIMES_TOLD) {
+  if (count <= MAX_TIMES_LISTED) {
     const times = hours.flatMap((hour) =>
       minutes.flatMap((minute) => seconds.map((second) => clock(hour, minute, second))),
     );

@@ -1,24 +1,22 @@
 /**
- * The occurrences of a schedule, pure: what comes after a moment depends on nothing but the definition and the rules
- * of its time zone.
+ * The occurrences of a schedule. Pure: the next one depends only on the definition and the rules of its time zone.
  *
- * How a wall-clock time becomes a moment. The zone is a row of periods with a constant offset. Inside a period a wall
- * time is one moment. Where clocks go forward, the wall times between two periods do not exist: `skip` leaves
- * them out, `shift-forward` counts them with the offset before the change (02:30 becomes 03:30), `before` with the offset
- * after it (01:30). Where clocks go back, wall times are in both periods: `first`, `last` or `both` of them count.
- * Two wall times that become the same moment are one occurrence, so an hourly pattern is never doubled by a shift.
+ * How a local time becomes a time in UTC. A zone is a list of periods with a constant offset. Within a period each local time
+ * exists once. Where clocks go forward, the local times between two periods do not exist: `skip` leaves them out, `shift-forward`
+ * reads them with the offset before the change (02:30 becomes 03:30), `before` with the offset after it (01:30). Where clocks go
+ * back, local times exist in both periods: `first`, `last` or `both` count. Two local times with the same time in UTC are one
+ * occurrence, so a shift never doubles an hourly pattern.
  *
- * Cost. Each period is asked at most four times for its next match, and periods in which nothing can match are
- * jumped over; after MAX_STEPS the search gives up, as if nothing came.
+ * Cost: each period is searched at most four times, and periods in which nothing can match are skipped. After MAX_STEPS the search
+ * ends as if there were no further occurrence.
  */
 import type { GapPolicy, RepeatPolicy, ScheduleSpec, ScheduleTiming } from '@drover/protocol';
 import { type Cron, isOfEveryHour, parseCron } from './cron.js';
 import { nextMatch } from './cron-match.js';
 import { offsetAt, type Period, type Zone, zoneOf } from './zone.js';
 
-/** Times by which a schedule can be asked. */
 export type Occurrences = {
-  /** The first nominal time after `ms`, or undefined if none ever comes. */
+  /** The first nominal time after `ms`, or undefined if there is none. */
   after(ms: number): number | undefined;
 };
 
@@ -33,11 +31,11 @@ export type TimingWithCalendars = {
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
-/** No zone is or was further from UTC than this. */
+/** No zone has or had a larger offset. */
 const MAX_OFFSET_MS = 16 * HOUR_MS;
-/** Enough to pass every change of clocks in 400 years, and every excluded day there can be. */
+/** Enough for every change of clocks in 400 years, and for every day that a schedule can exclude. */
 const MAX_STEPS = 20_000;
-/** Nothing is scheduled later than a date can be shown. */
+/** The last year with four digits. */
 const LAST_MS = Date.UTC(9999, 0);
 
 export function occurrencesOf({ timing, calendars }: TimingWithCalendars): Occurrences {
@@ -68,7 +66,7 @@ export function occurrencesOf({ timing, calendars }: TimingWithCalendars): Occur
         const next = earliest(from);
         if (next === undefined || next > endMs) return undefined;
         if (excluded.length === 0 || !isExcluded(localDate(zone, next))) return next;
-        // the rest of the excluded day need not be looked at, but for its last moments: clocks may change in it
+        // the search continues after the excluded day, but not beyond a change of clocks in it
         from = Math.max(next, endOfLocalDay(zone, next) - 1);
       }
       return undefined;
@@ -76,7 +74,7 @@ export function occurrencesOf({ timing, calendars }: TimingWithCalendars): Occur
   };
 }
 
-/** The policy for times that come twice, with its default. */
+/** The policy for local times that exist twice, with its default. */
 export function repeatPolicy(spec: ScheduleSpec, given: RepeatPolicy | undefined): RepeatPolicy {
   if (given !== undefined) return given;
   return spec.kind === 'cron' && isOfEveryHour(parseCron(spec.cron)) ? 'both' : 'first';
@@ -86,7 +84,7 @@ export function localDate(zone: Zone, ms: number): string {
   return new Date(ms + offsetAt(zone, ms)).toISOString().slice(0, 10);
 }
 
-/** The moment at which the local day of `ms` ends, if no clock changes in between; never later than that. */
+/** The end of the local day of `ms`, or of its period if that is earlier. */
 function endOfLocalDay(zone: Zone, ms: number): number {
   const { offsetMs, end } = zone.periodAt(ms);
   const wall = ms + offsetMs;
@@ -99,7 +97,7 @@ function specTimes(spec: ScheduleSpec, { gap, repeat }: TimingWithCalendars['tim
   return cronTimes(parseCron(spec.cron), zone, gap, repeatPolicy(spec, repeat));
 }
 
-/** Counted from the anchor and never from the last time, so nothing adds up to a drift. */
+/** Counted from the anchor and not from the last time, so there is no drift. */
 function intervalTimes(everyMs: number, anchorMs: number): Occurrences {
   return {
     after: (ms) => (ms < anchorMs ? anchorMs : anchorMs + (Math.floor((ms - anchorMs) / everyMs) + 1) * everyMs),
@@ -119,7 +117,7 @@ function cronTimes(cron: Cron, zone: Zone, gap: GapPolicy, repeat: RepeatPolicy)
         const period = zone.periodAt(from);
         const found = firstIn(cron, zone, period, from, gap, repeat);
         if (found !== undefined) return found;
-        // nothing before the end of this period; jump to where the next wall time can be at the earliest
+        // no match before the end of this period: continue where the next local time can be at the earliest
         const wall = nextMatch(cron, period.end - MAX_OFFSET_MS);
         if (wall === undefined) return undefined;
         from = Math.max(period.end, wall - MAX_OFFSET_MS);
@@ -129,7 +127,7 @@ function cronTimes(cron: Cron, zone: Zone, gap: GapPolicy, repeat: RepeatPolicy)
   };
 }
 
-/** The first moment at or after `from` in the period, counting the gaps at both of its ends. */
+/** The first match at or after `from` in the period, with the gaps at both of its ends. */
 function firstIn(
   cron: Cron,
   zone: Zone,
@@ -143,7 +141,7 @@ function firstIn(
   const offsetAfter = offsetAt(zone, end);
   let first = start + offsetMs;
   let last = end + offsetMs;
-  // the times that this period shares with the one before or after it
+  // the local times that this period shares with the one before or after it
   if (repeat === 'first' && offsetBefore > offsetMs) first = start + offsetBefore;
   if (repeat === 'last' && offsetAfter < offsetMs) last = end + offsetAfter;
   const ordinary = matchBetween(cron, Math.max(first, from + offsetMs), last);
@@ -156,11 +154,11 @@ function firstIn(
   if (gap === 'before' && offsetAfter > offsetMs) {
     candidates.push(shifted(cron, from, { wallFrom: end + offsetMs, wallTo: end + offsetAfter, offset: offsetAfter }));
   }
-  const inside = candidates.filter((moment) => moment !== undefined && moment >= from && moment < end) as number[];
-  return inside.length === 0 ? undefined : Math.min(...inside);
+  const matches = candidates.filter((ms) => ms !== undefined && ms >= from && ms < end) as number[];
+  return matches.length === 0 ? undefined : Math.min(...matches);
 }
 
-/** The first moment at or after `from` that a time of the gap becomes when it is read with this offset. */
+/** The first time at or after `from` that a local time of the gap becomes when it is read with this offset. */
 function shifted(
   cron: Cron,
   from: number,

@@ -1,4 +1,4 @@
-/** The next times of a schedule in UTC and local time, with what the changes of clocks do to them. */
+/** The next times of a schedule in UTC and local time, with notes on changes of clocks. */
 import type { Preview } from '@drover/protocol';
 import { describeSchedule } from './describe.js';
 import { occurrencesOf, repeatPolicy } from './occurrences.js';
@@ -29,7 +29,7 @@ export function previewSchedule(schedule: Timetable, afterMs: number, count: num
   };
 }
 
-/** What a clock on the wall shows, with its offset: `2030-03-31T03:30:00+02:00`. */
+/** The local time with its offset: `2030-03-31T03:30:00+02:00`. */
 export function localText(zone: Zone, ms: number): string {
   const offsetMs = offsetAt(zone, ms);
   const wall = new Date(ms + offsetMs).toISOString().slice(0, 19);
@@ -38,7 +38,7 @@ export function localText(zone: Zone, ms: number): string {
   return `${wall}${offsetMs < 0 ? '-' : '+'}${two(Math.floor(minutes / 60))}:${two(minutes % 60)}`;
 }
 
-/** Only times of cron patterns are read off a clock. */
+/** Only cron patterns mean local times. */
 function clockNote({ definition }: Timetable, zone: Zone, ms: number): string | null {
   const patterns = definition.specs.filter((spec) => spec.kind === 'cron');
   if (patterns.length === 0) return null;

@@ -1,8 +1,9 @@
 /**
- * A time zone as a row of periods with a constant offset, found by asking Intl day by day and halving where two days
- * differ. Kept per zone and year, since asking is slow (some 3 µs) and the answer does not change while we run.
+ * A time zone as a list of periods with a constant offset. Intl is asked for the offset day by day, and where two days differ the
+ * change is found by bisection. The module keeps the periods by zone and year: a question to Intl takes about 3 µs, and the answer
+ * never changes while the process runs.
  *
- * temporal-polyfill can name the next change too, but needs 8 ms for each and 70 ms for a zone without changes.
+ * Rejected: temporal-polyfill, which takes 8 ms to find a change and 70 ms for a zone without changes.
  */
 
 /** From `start` (inclusive) to `end` (exclusive), in milliseconds; local time is `offsetMs` ahead of UTC. */
@@ -10,16 +11,16 @@ export type Period = { readonly start: number; readonly end: number; readonly of
 
 export type Zone = {
   readonly name: string;
-  /** The period that a moment lies in. Where nothing changes for long, its ends are some year's end at least a year off. */
+  /** The period that `ms` lies in. If the offset is constant for years, it ends at the end of a year, at least a year away. */
   periodAt(ms: number): Period;
 };
 
 const DAY_MS = 86_400_000;
-/** Enough for a cluster that uses every zone there is. */
+/** More than there are zones. */
 const MAX_ZONES = 1000;
 const MAX_YEARS_A_ZONE = 500;
 
-/** The release of the rules that Intl answers by, such as 2025b; later ones are greater. Empty where Node does not say. */
+/** The release of the time zone rules that Intl uses, such as 2025b; later ones are greater. Empty if Node does not know it. */
 export const ZONE_RULES = process.versions.tz ?? '';
 
 const zones = new Map<string, Zone>();
@@ -51,7 +52,7 @@ function createZone(name: string): Zone {
     return periods;
   }
 
-  /** A year's periods with those of the years next to it taken together where the offset stays. */
+  /** The periods of a year, joined with those of the years before and after it where the offset is the same. */
   function joinedOf(year: number): Period[] {
     const known = joined.get(year);
     if (known) return known;
@@ -89,7 +90,7 @@ function findPeriods(ask: (ms: number) => number, start: number, end: number): P
   return periods;
 }
 
-/** The first moment whose offset is another one than that of `low`. */
+/** The first time whose offset differs from that of `low`. */
 function changeBetween(ask: (ms: number) => number, low: number, high: number, offsetMs: number): number {
   let [before, after] = [low, high];
   while (after - before > 1000) {
@@ -109,7 +110,7 @@ function offsetReader(timeZone: string): (ms: number) => number {
     ...{ year: 'numeric', month: 'numeric', day: 'numeric', hour: 'numeric', minute: 'numeric', second: 'numeric' },
   });
   return (ms) => {
-    // "3/31/2030, 03:00:00": taking it apart ourselves is twice as fast as formatToParts
+    // "3/31/2030, 03:00:00": splitting it is twice as fast as formatToParts
     const [month, day, year, hour, minute, second] = format.format(ms).split(/\D+/).map(Number) as number[] & {
       length: 6;
     };

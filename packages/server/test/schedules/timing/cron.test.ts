@@ -105,7 +105,7 @@ describe('the words for a schedule (J7)', () => {
     expect(describeSchedule(definition(pattern))).toBe(text);
   });
 
-  it('tell intervals, moments and exclusions', () => {
+  it('describe intervals, times and exclusions', () => {
     const specs: Definition['specs'] = [
       { kind: 'interval', every: 5_400_000, anchor: '1970-01-01T00:00:00.000Z' },
       { kind: 'times', at: ['2030-01-01T00:00:00.000Z'] },
@@ -125,7 +125,7 @@ describe('a preview (J7)', () => {
       2,
     );
 
-  it('tells what a change of clocks does', () => {
+  it('notes what a change of clocks does', () => {
     expect(preview({}, '2030-03-30T12:00:00Z').occurrences[0]).toMatchObject({
       at: '2030-03-31T01:30:00.000Z',
       local: '2030-03-31T03:30:00+02:00',
