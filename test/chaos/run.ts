@@ -232,7 +232,7 @@ async function endFaults(
 /** One of the two ways in which jobs are added. A crash of the database takes its statistics with it. */
 async function countCopies(pool: pg.Pool): Promise<number> {
   const { rows } = await pool.query(
-    `select coalesce(sum(calls), 0)::int as calls from pg_stat_user_functions where funcname = 'check_copied_jobs'`,
+    `select coalesce(sum(calls), 0)::int as calls from pg_stat_user_functions where funcname = 'finish_copy'`,
   );
   return rows[0].calls;
 }

@@ -1,7 +1,7 @@
 /** The page of monitoring against what a server prints. */
 import { describe, expect, it } from 'vitest';
-import { EVENTS } from '../../packages/server/src/events.js';
-import { createMetrics } from '../../packages/server/src/metrics.js';
+import { EVENTS } from '../../packages/server/src/telemetry/log-events.js';
+import { createMetrics } from '../../packages/server/src/telemetry/metrics.js';
 import { codeWords, named, readPage, section, tableRows } from './support/page.js';
 
 const page = section(readPage('docs/operations/monitoring.md'), '## Metrics');

@@ -96,7 +96,7 @@ describe('docs/reference/errors.md', () => {
       'packages/server/src/lifecycle/expire.ts',
       'packages/server/src/lifecycle/lose.ts',
       'packages/server/src/lifecycle/fail-by-hand.ts',
-      'packages/server/src/admission/check-jobs.ts',
+      'packages/server/src/new-jobs/check-jobs.ts',
     ].map(readPage);
     const codes = named(section(page, '## Errors of a job'));
     expect(codes.length).toBeGreaterThan(5);

@@ -1,7 +1,7 @@
 /** What the HTTP API asks of the job engine; the composition root (server.ts) puts it together. */
 import type { JobState, Pause } from '@drover/protocol';
-import type { JobToInsert } from './admission/job-to-insert.js';
 import type { PausedScope } from './dispatch/pauses.js';
+import type { JobToInsert } from './new-jobs/job-to-insert.js';
 
 export type HealthCheck = { check: string; status: 'okay' | 'error'; message?: string };
 

@@ -12,6 +12,7 @@ import { createAuthorizer } from './api/auth.js';
 import { createCallStream } from './api/call-stream.js';
 import { createHandlers } from './api/handlers.js';
 import { createHttpServer } from './api/http-server.js';
+import { within } from './base/within.js';
 import type { ServerConfig } from './config/server-config.js';
 import { connectDatabase } from './db/database.js';
 import { actOnChanges } from './dispatch/act-on-changes.js';
@@ -21,7 +22,6 @@ import { createWaiters } from './dispatch/waiters.js';
 import { createWakeups } from './dispatch/wakeups.js';
 import { createScheduleEngine } from './engine/schedules.js';
 import type { Engine } from './engine.js';
-import { createEvents } from './events.js';
 import { createDue } from './housekeeping/due.js';
 import { createDuties } from './housekeeping/duties.js';
 import { leaveCluster, type ServerIdentity, sayPresence } from './housekeeping/presence.js';
@@ -30,7 +30,6 @@ import { cancelJobs, jobState } from './lifecycle/cancel.js';
 import { failJobByHand } from './lifecycle/fail-by-hand.js';
 import { createPublisher } from './lifecycle/publish.js';
 import { retryJob } from './lifecycle/retry.js';
-import { createMetrics } from './metrics.js';
 import { createReport } from './schedules/report.js';
 import { createTicker } from './schedules/ticker.js';
 import { createOutcomes } from './sessions/outcomes.js';
@@ -38,9 +37,10 @@ import { pauseWorker, resumeWorker, setPaused } from './sessions/pause-worker.js
 import { createProgressWriter } from './sessions/progress.js';
 import { createRegistry } from './sessions/registry.js';
 import { createWorkerSessions } from './sessions/worker-sessions.js';
-import { routeUpgrades } from './upgrades.js';
+import { routeUpgrades } from './sockets/upgrades.js';
+import { createEvents } from './telemetry/log-events.js';
+import { createMetrics } from './telemetry/metrics.js';
 import { VERSION } from './version.js';
-import { within } from './within.js';
 import { createWorkerStream } from './workers/stream/stream.js';
 
 export type DroverServer = {

@@ -9,17 +9,17 @@
 import { DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE, DroverError } from '@drover/protocol';
 import { failpoint } from '@drover/protocol/test-points';
 import type { Logger } from 'pino';
+import { createGatherer } from '../base/gather.js';
 import type { Runner } from '../db/database.js';
 import { isPassing, isUnknown } from '../db/database-error.js';
 import { replicationBarrier } from '../db/replication-barrier.js';
 import type { Dispatcher } from '../dispatch/dispatcher.js';
-import { createGatherer } from '../gather.js';
 import { assignmentText } from '../lifecycle/assignment-text.js';
-import type { Metrics } from '../metrics.js';
+import type { JobToInsert } from '../new-jobs/job-to-insert.js';
 import type { Sessions } from '../sessions/registry.js';
 import type { Session } from '../sessions/session.js';
+import type { Metrics } from '../telemetry/metrics.js';
 import { insertJobs } from './insert-jobs.js';
-import type { JobToInsert } from './job-to-insert.js';
 import { refusalOf } from './refusal.js';
 
 export type Admission = {

@@ -5,12 +5,12 @@
  */
 import { DEFAULT_QUEUE } from '@drover/protocol';
 import pg from 'pg';
+import { msOfId } from '../base/id-time.js';
 import { nameArray } from '../db/array-text.js';
 import { copyText } from '../db/copy-in.js';
 import type { Runner } from '../db/database.js';
-import { msOfId } from '../id-time.js';
-import type { IdRange } from './id-range.js';
-import type { RowToInsert } from './insert-jobs.js';
+import type { IdRange } from '../new-jobs/id-range.js';
+import type { RowToInsert } from '../new-jobs/job-to-insert.js';
 
 /** Smaller batches gain nothing. */
 const MIN_JOBS = 16;

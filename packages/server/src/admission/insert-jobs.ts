@@ -8,17 +8,14 @@ import type { Runner } from '../db/database.js';
 import { DatabaseError } from '../db/database-error.js';
 import { sql } from '../db/statement.js';
 import type { TextValue } from '../db/text-query.js';
+import { type IdRange, idRangeOf } from '../new-jobs/id-range.js';
+import type { RowToInsert } from '../new-jobs/job-to-insert.js';
 import { canCopy, copyJobs } from './copy-jobs.js';
-import { type IdRange, idRangeOf } from './id-range.js';
-import type { JobToInsert } from './job-to-insert.js';
 
 const UNIQUE_VIOLATION = '23505';
 
 /** Payloads travel as one text with a line for each. */
 const insert = sql('insert_jobs')`select drover.insert_jobs($1, $2, $3, string_to_array($4, E'\n'), $5, $6, $7)`;
-
-/** `sessionId` grants the job to that worker at once. */
-export type RowToInsert = { job: JobToInsert; sessionId?: string | undefined };
 
 const NONE: ReadonlySet<string> = new Set();
 

@@ -1,7 +1,7 @@
 /** What a request is told when the database refuses its jobs. */
 import { DroverError, type FieldIssue } from '@drover/protocol';
 import { DatabaseError } from '../db/database-error.js';
-import type { JobToInsert } from './job-to-insert.js';
+import type { JobToInsert } from '../new-jobs/job-to-insert.js';
 
 /** The class of PostgreSQL's errors about values. */
 const DATA_EXCEPTION = '22';

@@ -10,8 +10,8 @@ import { answerText, CALLED_ROUTE, type CallFrame, DroverError, LIMITS, parseCal
 import type { Logger } from 'pino';
 import { type WebSocket, WebSocketServer } from 'ws';
 import type { ServerConfig } from '../config/server-config.js';
-import { sendText } from '../text-frame.js';
-import type { Stream } from '../upgrades.js';
+import { sendText } from '../sockets/text-frame.js';
+import type { Stream } from '../sockets/upgrades.js';
 import { errorHeaders, logError, toDroverError } from './answer-error.js';
 import { createAuthorizer, type Principal } from './auth.js';
 import type { Call, RouteHandlers } from './route-handler.js';

@@ -8,11 +8,11 @@ import {
   readBulk,
   statesBefore,
 } from '@drover/protocol';
-import { checkedJob, checkedJobs, checkJobs } from '../admission/check-jobs.js';
-import { toJobsToInsert } from '../admission/job-to-insert.js';
 import type { ServerConfig } from '../config/server-config.js';
 import type { Runner } from '../db/database.js';
 import type { Engine } from '../engine.js';
+import { checkedJob, checkedJobs, checkJobs } from '../new-jobs/check-jobs.js';
+import { toJobsToInsert } from '../new-jobs/job-to-insert.js';
 import { findJob, findJobWithAttempts, findOutcome } from '../queries/find-job.js';
 import { listJobs } from '../queries/list-jobs.js';
 import type { RouteHandlers } from './route-handler.js';

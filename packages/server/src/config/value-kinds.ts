@@ -5,7 +5,7 @@
 
 import { MAX_DURATION_MS, nameSchema, parseDuration, ROLES, type Role } from '@drover/protocol';
 import type { z } from 'zod';
-import { splitHosts } from '../db/split-hosts.js';
+import { splitHosts } from '../base/split-hosts.js';
 import type { ConfiguredToken } from './server-config.js';
 
 /** `parse` yields undefined for what does not fit. */

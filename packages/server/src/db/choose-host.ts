@@ -5,7 +5,7 @@
  * past. So a lower timeline, or another cluster (system identifier) than was seen before, is never accepted.
  */
 import pg from 'pg';
-import { splitHosts } from './split-hosts.js';
+import { splitHosts } from '../base/split-hosts.js';
 
 export type Candidate = { url: string; timeline: number; systemId: string };
 

@@ -11,11 +11,12 @@
  * With several hosts in the connection string, the pools connect to the chosen one (choose-host). A failure starts a
  * new choice, and a change of host closes the old connections.
  */
+
+import { splitHosts } from '../base/split-hosts.js';
 import { bestOf, type Candidate, findWritable } from './choose-host.js';
 import { DatabaseError, type DatabaseErrorKind, isPassing } from './database-error.js';
 import { createPoolRunner } from './pool-runner.js';
 import type { Runner } from './runner.js';
-import { splitHosts } from './split-hosts.js';
 import type { TransactionRunner } from './transaction.js';
 
 export type { Runner } from './runner.js';

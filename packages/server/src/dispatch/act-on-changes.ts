@@ -1,6 +1,6 @@
 /** What this server does about published changes: it claims ready jobs, sets the alarm for scheduled ones, and stops cancelled ones. */
 
-import { groupBy } from '../group-by.js';
+import { groupBy } from '../base/group-by.js';
 import type { Change } from '../lifecycle/change.js';
 import type { Publish } from '../lifecycle/publish.js';
 import { tellToStop } from '../sessions/pass-on-cancels.js';

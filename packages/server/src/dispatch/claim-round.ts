@@ -5,8 +5,8 @@
  * Invariants: the slots of a claim are reserved until its answer is delivered; when the answer is lost, its sessions are doubtful.
  */
 import { failpoint } from '@drover/protocol/test-points';
+import { groupBy } from '../base/group-by.js';
 import type { Runner } from '../db/database.js';
-import { groupBy } from '../group-by.js';
 import { type ClaimedJob, claimJobs } from '../lifecycle/claim.js';
 import type { Sessions } from '../sessions/registry.js';
 import { freeSlots, type Session } from '../sessions/session.js';

@@ -3,9 +3,9 @@ import type { Logger } from 'pino';
 import type { Runner } from '../db/database.js';
 import type { Publish } from '../lifecycle/publish.js';
 import { releaseJobs } from '../lifecycle/release.js';
-import type { Metrics } from '../metrics.js';
 import type { GrantedJob } from '../sessions/channel.js';
 import type { Session } from '../sessions/session.js';
+import type { Metrics } from '../telemetry/metrics.js';
 
 export type Deliver = (session: Session, jobs: readonly GrantedJob[]) => void;
 

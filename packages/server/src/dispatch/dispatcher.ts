@@ -11,10 +11,10 @@
 import type { Logger } from 'pino';
 import type { Runner } from '../db/database.js';
 import type { Publish } from '../lifecycle/publish.js';
-import type { Metrics } from '../metrics.js';
 import type { GrantedJob } from '../sessions/channel.js';
 import type { Sessions } from '../sessions/registry.js';
 import { freeSlots, type Session, suits } from '../sessions/session.js';
+import type { Metrics } from '../telemetry/metrics.js';
 import { createClaimRound } from './claim-round.js';
 import { createDelivery } from './deliver.js';
 import { createDoubts } from './doubts.js';

@@ -4,10 +4,10 @@
  * known, because notifying commits queue up behind each other (7.8k → 2.4k commits/s, measured).
  */
 import type { Logger } from 'pino';
+import { within } from '../base/within.js';
 import type { Runner } from '../db/database.js';
 import { DatabaseClient } from '../db/database-client.js';
 import { sql } from '../db/statement.js';
-import { within } from '../within.js';
 
 export type Hint = 'ready' | 'cancel' | 'pause';
 

@@ -3,7 +3,7 @@
  * other servers or transactions have added. Any number of servers may do it at once: the rows are taken with `skip locked`.
  */
 import type { Logger } from 'pino';
-import { createAlarm } from '../alarm.js';
+import { createAlarm } from '../base/alarm.js';
 import type { Runner } from '../db/database.js';
 import { promoteJobs, untilNextDueMs } from '../lifecycle/promote.js';
 import type { Publish } from '../lifecycle/publish.js';

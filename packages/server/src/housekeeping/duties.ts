@@ -4,20 +4,20 @@
  */
 import { failpoint } from '@drover/protocol/test-points';
 import type { Logger } from 'pino';
+import { countBy } from '../base/group-by.js';
 import type { Database } from '../db/database.js';
 import type { Dispatcher } from '../dispatch/dispatcher.js';
 import type { Pauses } from '../dispatch/pauses.js';
-import { countBy } from '../group-by.js';
 import { cancelReturnedJobs } from '../lifecycle/cancel.js';
 import { expireJobs, isAnythingToEnd } from '../lifecycle/expire.js';
 import { loseExpiredSessions } from '../lifecycle/lose.js';
 import { ensurePartitions, pruneHistory, pruneOccurrences } from '../lifecycle/prune.js';
 import type { Publish } from '../lifecycle/publish.js';
-import type { Metrics } from '../metrics.js';
 import { createLeases } from '../sessions/leases.js';
 import { passOnCancels } from '../sessions/pass-on-cancels.js';
 import { askSurplusToMove } from '../sessions/rebalance.js';
 import type { Registry } from '../sessions/registry.js';
+import type { Metrics } from '../telemetry/metrics.js';
 import { movePulse } from './beacon.js';
 import { createPeriodic, type Periodic } from './periodic.js';
 import { type ServerIdentity, sayPresence } from './presence.js';

@@ -7,7 +7,7 @@ import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import { loseOrphans } from '../lifecycle/lose.js';
 import type { Publish } from '../lifecycle/publish.js';
-import type { Metrics, RepairKind } from '../metrics.js';
+import type { Metrics, RepairKind } from '../telemetry/metrics.js';
 
 const BATCH = 1000;
 

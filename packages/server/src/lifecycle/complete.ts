@@ -3,10 +3,10 @@
  * nothing. Children that the handler enqueued become real in the same statement, or not at all.
  */
 import { DEFAULT_QUEUE } from '@drover/protocol';
-import type { JobToInsert } from '../admission/job-to-insert.js';
 import { plainArray, readPlainArray, textArray } from '../db/array-text.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
+import type { JobToInsert } from '../new-jobs/job-to-insert.js';
 import { type Change, changeOf, runVerb, selectChanges, toChanges } from './change.js';
 import { ENDED, finish } from './finish.js';
 import { SAME_GRANT } from './same-grant.js';

@@ -6,9 +6,9 @@
  * before the job can have been made are left out (see earliestFinish).
  */
 import type { Job, JobError, JobState, JobWithAttempts } from '@drover/protocol';
+import { earliestFinish } from '../base/id-time.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
-import { earliestFinish } from '../id-time.js';
 import { FINISHED_COLUMNS, type JobRow, toJob, toJobWithAttempts, UNFINISHED_COLUMNS } from './job-row.js';
 
 const findJobStatement = sql('find_job')`

@@ -25,9 +25,9 @@ import {
   type ListJobsQuery,
   UNFINISHED_STATES,
 } from '@drover/protocol';
+import { highestId, latestIdBefore } from '../base/id-time.js';
 import type { Runner } from '../db/database.js';
 import type { Statement } from '../db/statement.js';
-import { highestId, latestIdBefore } from '../id-time.js';
 import { FINISHED_COLUMNS, type JobRow, toJob, UNFINISHED_COLUMNS } from './job-row.js';
 import { decodeCursor, encodeCursor, type ListFilters } from './list-cursor.js';
 

@@ -1,6 +1,6 @@
 /** Reports decided occurrences, by a firing or before a change: all as metrics, and as events where an operator may have to act. */
-import type { EventFields, Events } from '../events.js';
-import type { Metrics } from '../metrics.js';
+import type { EventFields, Events } from '../telemetry/log-events.js';
+import type { Metrics } from '../telemetry/metrics.js';
 import type { Decisions, Firing } from './fire-due.js';
 
 export type Report = (decisions: Decisions) => void;

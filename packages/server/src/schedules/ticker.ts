@@ -3,7 +3,7 @@
  * changed. Any other server can do the same work.
  */
 import type { Logger } from 'pino';
-import { createAlarm } from '../alarm.js';
+import { createAlarm } from '../base/alarm.js';
 import type { Runner } from '../db/database.js';
 import { jobsToCancel, OVERDUE_MS, type Share } from './due-schedules.js';
 import { findWork } from './find-work.js';

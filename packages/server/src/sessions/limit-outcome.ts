@@ -1,6 +1,6 @@
 /** Outcomes within their limits: what is over one fails the job with a reason, what is only long is cut. */
 import { DroverError, LIMITS, type Outcome } from '@drover/protocol';
-import { checkedJobs } from '../admission/check-jobs.js';
+import { checkedJobs } from '../new-jobs/check-jobs.js';
 
 export type OutcomeLimits = { payloadLimitBytes: number; resultLimitBytes: number };
 

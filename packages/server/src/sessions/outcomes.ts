@@ -9,10 +9,10 @@
 import type { Outcome } from '@drover/protocol';
 import { failpoint } from '@drover/protocol/test-points';
 import type { Logger } from 'pino';
+import { createGatherer } from '../base/gather.js';
 import type { Runner } from '../db/database.js';
 import { isPassing, isUnknown } from '../db/database-error.js';
 import { replicationBarrier } from '../db/replication-barrier.js';
-import { createGatherer } from '../gather.js';
 import type { Change } from '../lifecycle/change.js';
 import { completeJobs, completeJobsWithChildren } from '../lifecycle/complete.js';
 import { failJobs } from '../lifecycle/fail.js';

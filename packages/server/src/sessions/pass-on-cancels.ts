@@ -3,9 +3,9 @@
  * server that took it makes this quick; the periodic lookup makes it certain.
  */
 import type { Logger } from 'pino';
+import { groupBy } from '../base/group-by.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
-import { groupBy } from '../group-by.js';
 import type { StopRequest } from './channel.js';
 import type { Sessions } from './registry.js';
 import type { Session } from './session.js';

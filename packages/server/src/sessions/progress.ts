@@ -1,8 +1,9 @@
 /** Progress of running jobs, gathered: the latest value of each, guarded like an outcome. */
+
+import { createGatherer } from '../base/gather.js';
 import { byKey } from '../db/by-key.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
-import { createGatherer } from '../gather.js';
 
 export type ProgressReport = { id: string; fence: number; value: string };
 

@@ -3,11 +3,11 @@ import { type DroverError, newId } from '@drover/protocol';
 import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Admission, createAdmission } from '../../src/admission/admission.js';
-import type { JobToInsert } from '../../src/admission/job-to-insert.js';
 import type { Runner } from '../../src/db/database.js';
 import { DatabaseError } from '../../src/db/database-error.js';
 import { createDispatcher } from '../../src/dispatch/dispatcher.js';
-import { createMetrics } from '../../src/metrics.js';
+import type { JobToInsert } from '../../src/new-jobs/job-to-insert.js';
+import { createMetrics } from '../../src/telemetry/metrics.js';
 import { createLifecycleBench, type JobFields, type LifecycleBench, rowOf, SERVER_ID } from '../support/lifecycle.js';
 
 const TYPE = 'admitted';

@@ -2,10 +2,11 @@
 import { newId } from '@drover/protocol';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { canCopy, copyJobs } from '../../src/admission/copy-jobs.js';
-import { type IdRange, idRangeOf } from '../../src/admission/id-range.js';
-import { insertJobs, type RowToInsert } from '../../src/admission/insert-jobs.js';
+import { insertJobs } from '../../src/admission/insert-jobs.js';
 import type { Runner } from '../../src/db/database.js';
 import { completeJobs } from '../../src/lifecycle/complete.js';
+import { type IdRange, idRangeOf } from '../../src/new-jobs/id-range.js';
+import type { RowToInsert } from '../../src/new-jobs/job-to-insert.js';
 import { createLifecycleBench, type JobFields, type LifecycleBench, rowOf, SERVER_ID } from '../support/lifecycle.js';
 
 const MANY = 50;

@@ -1,8 +1,9 @@
 import { newId } from '@drover/protocol';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { idRangeOf } from '../../src/admission/id-range.js';
-import { insertJobs, type RowToInsert } from '../../src/admission/insert-jobs.js';
+import { insertJobs } from '../../src/admission/insert-jobs.js';
 import { completeJobs } from '../../src/lifecycle/complete.js';
+import { idRangeOf } from '../../src/new-jobs/id-range.js';
+import type { RowToInsert } from '../../src/new-jobs/job-to-insert.js';
 import { createLifecycleBench, type JobFields, type LifecycleBench, rowOf, SERVER_ID } from '../support/lifecycle.js';
 
 let bench: LifecycleBench;

@@ -3,7 +3,7 @@ import { newId } from '@drover/protocol';
 import { pino } from 'pino';
 import { expect, test } from 'vitest';
 import { createDispatcher } from '../../src/dispatch/dispatcher.js';
-import { createMetrics } from '../../src/metrics.js';
+import { createMetrics } from '../../src/telemetry/metrics.js';
 import { sessionOf, sessionsOf } from '../support/session.js';
 
 const NEVER_MS = 60_000;

@@ -2,8 +2,8 @@
 import { createClient } from '@drover/sdk';
 import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { createEvents } from '../../src/events.js';
 import { createServer, type DroverServer } from '../../src/server.js';
+import { createEvents } from '../../src/telemetry/log-events.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { serverConfig } from './support/server-config.js';
 

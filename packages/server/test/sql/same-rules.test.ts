@@ -9,8 +9,8 @@ import { DroverError, invalidInput, newId, newJobSchema } from '@drover/protocol
 import fc from 'fast-check';
 import type pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { checkedJob } from '../../src/admission/check-jobs.js';
 import { insertJobs } from '../../src/admission/insert-jobs.js';
+import { checkedJob } from '../../src/new-jobs/check-jobs.js';
 import { createLifecycleBench, type LifecycleBench } from '../support/lifecycle.js';
 
 let bench: LifecycleBench;

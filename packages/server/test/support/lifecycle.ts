@@ -2,11 +2,12 @@
 import { type NewJob, newId } from '@drover/protocol';
 import type pg from 'pg';
 import { expect } from 'vitest';
-import { insertJobs, type RowToInsert } from '../../src/admission/insert-jobs.js';
-import { toJobToInsert } from '../../src/admission/job-to-insert.js';
+import { insertJobs } from '../../src/admission/insert-jobs.js';
 import { connectDatabase, type Database } from '../../src/db/database.js';
 import { type ClaimedJob, claimJobs } from '../../src/lifecycle/claim.js';
 import { completeJobs } from '../../src/lifecycle/complete.js';
+import type { RowToInsert } from '../../src/new-jobs/job-to-insert.js';
+import { toJobToInsert } from '../../src/new-jobs/job-to-insert.js';
 import { createTestDatabase } from './database.js';
 
 export const SERVER_ID = newId();

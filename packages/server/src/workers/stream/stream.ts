@@ -8,7 +8,7 @@
 import type { IncomingMessage } from 'node:http';
 import { DroverError, LIMITS } from '@drover/protocol';
 import { type WebSocket, WebSocketServer } from 'ws';
-import type { Stream } from '../../upgrades.js';
+import type { Stream } from '../../sockets/upgrades.js';
 import { createWorkerConnection, type WorkerConnectionDeps } from './connection.js';
 import { MOVE_ON } from './frames.js';
 

@@ -1,5 +1,5 @@
 /** Which times the ids of a batch of new jobs span; that bounds the search for copies that have finished. */
-import { isVersion7, msOfId } from '../id-time.js';
+import { isVersion7, msOfId } from '../base/id-time.js';
 
 export type IdRange = {
   oldest: string;

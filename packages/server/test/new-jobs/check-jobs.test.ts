@@ -1,8 +1,8 @@
 import { LIMITS, newId } from '@drover/protocol';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { checkedJob, checkedJobs, checkJobs, jsonDepth } from '../../src/admission/check-jobs.js';
-import type { JobToInsert } from '../../src/admission/job-to-insert.js';
+import { checkedJob, checkedJobs, checkJobs, jsonDepth } from '../../src/new-jobs/check-jobs.js';
+import type { JobToInsert } from '../../src/new-jobs/job-to-insert.js';
 
 const limits = { payloadLimitBytes: 1000, nowMs: Date.now() };
 const nested = (levels: number) => `${'['.repeat(levels)}${']'.repeat(levels)}`;

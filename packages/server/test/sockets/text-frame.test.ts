@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { WebSocket, WebSocketServer } from 'ws';
-import { sendText } from '../src/text-frame.js';
+import { sendText } from '../../src/sockets/text-frame.js';
 
 const http = createServer();
 const sockets = new WebSocketServer({ noServer: true, perMessageDeflate: false });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createGatherer } from '../src/gather.js';
+import { createGatherer } from '../../src/base/gather.js';
 
 /** Flushes that stay under way until the test ends them. */
 function heldFlushes({ concurrency = 1, maxWeight = 10 } = {}) {

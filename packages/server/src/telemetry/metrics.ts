@@ -5,10 +5,10 @@
  */
 import { FINISHED_STATES, isFinished, type JobVerb, SKIP_REASONS, type SkipReason } from '@drover/protocol';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import { DATABASE_ERROR_KINDS } from './db/database-error.js';
-import { countBy } from './group-by.js';
-import type { Change } from './lifecycle/change.js';
-import { VERSION } from './version.js';
+import { countBy } from '../base/group-by.js';
+import { DATABASE_ERROR_KINDS } from '../db/database-error.js';
+import type { Change } from '../lifecycle/change.js';
+import { VERSION } from '../version.js';
 
 /** How an attempt ended. */
 export const ATTEMPT_ENDINGS = ['succeeded', 'failed', 'snoozed', 'cancelled', 'released', 'lost'] as const;

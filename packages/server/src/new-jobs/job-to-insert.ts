@@ -14,6 +14,9 @@ export type JobToInsert = {
   readonly options: JobOptions | undefined;
 };
 
+/** `sessionId` grants the job to that worker at once. */
+export type RowToInsert = { job: JobToInsert; sessionId?: string | undefined };
+
 /** A job that came as JSON and fits its schema. Throws RangeError if its payload is nested too deeply to be written. */
 export function toJobToInsert({ id, type, queue, payload, ...options }: NewJob, parentId?: string): JobToInsert {
   const all = parentId === undefined ? options : { ...options, parentId };

@@ -3,7 +3,7 @@ import { PassThrough } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import { afterEach, describe, expect, it } from 'vitest';
-import { type Alarm, createAlarm } from '../src/alarm.js';
+import { type Alarm, createAlarm } from '../../src/base/alarm.js';
 
 const FAR_MS = 60_000;
 let alarm: Alarm;

@@ -1,6 +1,6 @@
 /** What a new job must satisfy beyond its schema: the timestamp in its id, the size and depth of its payload. */
 import { DroverError, LIMITS, type NewJob } from '@drover/protocol';
-import { afterIdsOf, ID_AHEAD_LIMIT_MS, isVersion7 } from '../id-time.js';
+import { afterIdsOf, ID_AHEAD_LIMIT_MS, isVersion7 } from '../base/id-time.js';
 import { type JobToInsert, toJobToInsert } from './job-to-insert.js';
 
 /** The most bytes that UTF-8 takes for a character of a string. */
