@@ -1,7 +1,6 @@
 /**
- * A Drover server: the composition root. It builds the parts, gives each what it needs, and starts and
- * stops them in order. A server has no state of its own that the database and the workers could not
- * rebuild, so any number of them are equal.
+ * A Drover server: the composition root. It builds the parts, gives each what it needs, and starts and stops them in order. A
+ * server has no state that the database and the workers could not rebuild, so any number of servers are equal.
  */
 import { hostname } from 'node:os';
 import { CALLS_PATH, DroverError, newId, STREAM_PATH } from '@drover/protocol';
@@ -14,32 +13,29 @@ import { createHandlers } from './api/handlers.js';
 import { createHttpServer } from './api/http-server.js';
 import { within } from './base/within.js';
 import type { ServerConfig } from './config/server-config.js';
-import { connectDatabase } from './db/database.js';
+import { connectDatabase, type Database } from './db/database.js';
 import { actOnChanges } from './dispatch/act-on-changes.js';
 import { createDispatcher } from './dispatch/dispatcher.js';
 import { createPauses } from './dispatch/pauses.js';
 import { createWaiters } from './dispatch/waiters.js';
 import { createWakeups } from './dispatch/wakeups.js';
+import { createEngine } from './engine/engine.js';
 import { createScheduleEngine } from './engine/schedules.js';
-import type { Engine } from './engine.js';
 import { createDue } from './housekeeping/due.js';
 import { createDuties } from './housekeeping/duties.js';
 import { leaveCluster, type ServerIdentity, sayPresence } from './housekeeping/presence.js';
 import { createClusterIdReader, publishPayloadLimit } from './housekeeping/settings.js';
-import { cancelJobs, jobState } from './lifecycle/cancel.js';
-import { failJobByHand } from './lifecycle/fail-by-hand.js';
+import { cancelJobs } from './lifecycle/cancel.js';
 import { createPublisher } from './lifecycle/publish.js';
-import { retryJob } from './lifecycle/retry.js';
 import { createReport } from './schedules/report.js';
 import { createTicker } from './schedules/ticker.js';
 import { createOutcomes } from './sessions/outcomes.js';
-import { pauseWorker, resumeWorker, setPaused } from './sessions/pause-worker.js';
 import { createProgressWriter } from './sessions/progress.js';
 import { createRegistry } from './sessions/registry.js';
 import { createWorkerSessions } from './sessions/worker-sessions.js';
 import { routeUpgrades } from './sockets/upgrades.js';
 import { createEvents } from './telemetry/log-events.js';
-import { createMetrics } from './telemetry/metrics.js';
+import { createMetrics, type Metrics } from './telemetry/metrics.js';
 import { VERSION } from './version.js';
 import { createWorkerStream } from './workers/stream/stream.js';
 
@@ -54,204 +50,29 @@ export type DroverServer = {
 
 /** How long workers get to move to another server, and a last batch to be written. */
 const STOP_GRACE_MS = 5000;
-/** A due-time further away than this is found by the regular look. */
+/** A due time further away than this is found by the periodic lookup. */
 const FAR_AWAY_MS = 1000;
+
+/** What every part is built from. */
+type Base = {
+  config: ServerConfig;
+  logger: Logger;
+  identity: ServerIdentity;
+  metrics: Metrics;
+  db: Database;
+  /** Aborted when the server starts to stop. */
+  stopping: AbortController;
+};
+
+type Parts = ReturnType<typeof buildParts>;
 
 export function createServer(config: ServerConfig, { logger }: { logger: Logger }): DroverServer {
   const id = newId();
-  const identity: ServerIdentity = {
-    id,
-    address: '',
-    host: hostname(),
-    pid: process.pid,
-    version: VERSION,
-    draining: false,
-  };
-  const stopping = new AbortController();
+  const identity = { id, address: '', host: hostname(), pid: process.pid, version: VERSION, draining: false };
   const metrics = createMetrics();
-  const db = connectDatabase({
-    url: config.databaseUrl,
-    poolSize: config.poolSize,
-    onError: (error) => logger.warn({ err: error }, 'a database connection failed'),
-    onFailure: (kind) => metrics.databaseErrors.inc({ kind }),
-    onMove: (url) => logger.warn({ host: new URL(url).host }, 'using another database host'),
-  });
-
-  const { publish, listen } = createPublisher(logger);
-  const waiters = createWaiters({ db: db.reads, logger });
-  const registry = createRegistry(logger);
-  const { sessions } = registry;
-  const pauses = createPauses(db.control, sessions);
-  const dispatcher = createDispatcher({
-    ...{ db: db.control, serverId: id, sessions, logger, metrics, pollMs: config.pollMs, publish },
-    isPaused: pauses.isPaused,
-  });
-  const duties = createDuties({ ...config, db, identity, dispatcher, registry, pauses, logger, metrics, publish });
-  const wakeups = createWakeups({
-    url: db.url,
-    db: db.bulk,
-    serverId: id,
-    logger,
-    onHint(hint) {
-      if (hint === 'ready') dispatcher.wake();
-      else if (hint === 'cancel') duties.lookForCancels();
-      else duties.lookForPauses();
-    },
-    othersAlive: duties.othersAlive,
-  });
-  const tellReady = () => wakeups.tellOthers('ready');
-  const due = createDue({ db: db.control, logger, publish });
-  listen(waiters.hear);
-  listen(metrics.countChanges);
-  listen(actOnChanges({ dispatcher, sessions, wakeups, due }));
-  const outcomes = createOutcomes({ db: db.control, serverId: id, logger, publish, signal: stopping.signal });
-  const admission = createAdmission({
-    db: db.bulk,
-    dispatcher,
-    sessions,
-    logger,
-    metrics,
-    maxPending: config.maxPending,
-    onReady: tellReady,
-    onScheduled(inMs) {
-      if (inMs < FAR_AWAY_MS) due.expect(inMs);
-    },
-  });
-  const progress = createProgressWriter(db.bulk);
-  const workerSessions = createWorkerSessions({
-    ...{ db: db.control, logger, serverId: id, registry, outcomes, progress, publish },
-    ...{ beatMs: config.beatMs, leaseMs: config.leaseMs, limits: config },
-    clusterId: createClusterIdReader(db.control),
-    servers: duties.servers,
-    onRegistered: dispatcher.wake,
-    onOffer: dispatcher.offered,
-  });
-  const stream = createWorkerStream({
-    sessions: workerSessions,
-    logger,
-    authorize: createAuthorizer(config, ['worker']),
-  });
-
-  const engine: Engine = {
-    enqueue: admission.enqueue,
-    waitForFinish: waiters.wait,
-    async cancel(jobId) {
-      const changes = await cancelJobs(db.bulk, id, [jobId]);
-      publish(changes);
-      const [change] = changes;
-      if (!change) return wrongStateOf(jobId);
-      return change.stop ? 'requested' : 'cancelled';
-    },
-    async retry(jobId) {
-      const changes = await retryJob(db.bulk, jobId);
-      publish(changes);
-      return changes.length > 0 ? 'done' : wrongStateOf(jobId);
-    },
-    async fail(jobId, reason) {
-      const changes = await failJobByHand(db.bulk, id, jobId, reason);
-      publish(changes);
-      return changes.length > 0 ? 'done' : wrongStateOf(jobId);
-    },
-    async pause(scope, name, by, note) {
-      const paused = await pauses.pause(scope, name, by, note);
-      await pauses.refresh(dispatcher);
-      wakeups.tellOthers('pause');
-      return paused;
-    },
-    async resume(scope, name) {
-      const resumed = await pauses.resume(scope, name);
-      await pauses.refresh(dispatcher);
-      wakeups.tellOthers('pause');
-      return resumed;
-    },
-    // a worker of another server learns of it with the next renewal of its lease
-    async pauseWorker(sessionId, by, note) {
-      const paused = await pauseWorker(db.control, sessionId, by, note);
-      const session = sessions.get(sessionId);
-      if (paused && session) setPaused(session, true);
-      return paused;
-    },
-    async resumeWorker(sessionId) {
-      const found = await resumeWorker(db.control, sessionId);
-      const session = sessions.get(sessionId);
-      if (found && session) setPaused(session, false);
-      if (found) dispatcher.wake();
-      return found;
-    },
-    health() {
-      const sinceBeat = sinceBeatMs();
-      const late = sinceBeat === undefined || sinceBeat > 3 * config.beatMs;
-      return [
-        late
-          ? { check: 'beat', status: 'error', message: 'no beat of this server has reached the database lately' }
-          : { check: 'beat', status: 'okay' },
-      ];
-    },
-    metrics: () =>
-      metrics.text({
-        workers: sessions.size,
-        heldJobs: sum(sessions.values(), ({ grants }) => grants.size),
-        pendingJobs: admission.pending,
-        sinceBeatMs: sinceBeatMs(),
-      }),
-  };
-
-  function sinceBeatMs(): number | undefined {
-    return duties.lastBeatAt === undefined ? undefined : performance.now() - duties.lastBeatAt;
-  }
-
-  async function wrongStateOf(jobId: string) {
-    const state = await jobState(db.reads, jobId);
-    return state === undefined ? ('not_found' as const) : { wrongState: state };
-  }
-
-  const report = createReport({ events: createEvents(logger), metrics, lateAfterMs: config.lateAfterMs });
-  const ticker = createTicker({
-    ...{ db: db.bulk, logger, report },
-    share: duties.share,
-    onFired() {
-      dispatcher.wake();
-      tellReady();
-    },
-    cancel: async (jobIds) => publish(await cancelJobs(db.bulk, id, jobIds)),
-  });
-
-  const schedules = createScheduleEngine({
-    ...{ db, report },
-    onChange() {
-      ticker.wake();
-      dispatcher.wake();
-      tellReady();
-    },
-  });
-  const handlers = createHandlers({ engine, schedules, db, config });
-  const http = createHttpServer({ handlers, config, logger, serverId: id });
-  const calls = createCallStream({ handlers, config, logger });
-  routeUpgrades(http.server, { [STREAM_PATH]: stream, [CALLS_PATH]: calls }, (error) => ({
-    'drover-server': id,
-    ...errorHeaders(error),
-  }));
-
+  const db = connect(config, logger, metrics);
+  const parts = buildParts({ config, logger, identity, metrics, db, stopping: new AbortController() });
   let stopped: Promise<void> | undefined;
-
-  async function stop(): Promise<void> {
-    logger.info('stopping');
-    stopping.abort();
-    identity.draining = true;
-    await sayPresence(db.control, identity).catch((error: Error) =>
-      logger.warn({ err: error }, 'could not say goodbye'),
-    );
-    await Promise.all([admission.stop(), dispatcher.stop(), due.stop(), ticker.stop()]);
-    waiters.stop();
-    await stream.stop(STOP_GRACE_MS);
-    await Promise.all([within(STOP_GRACE_MS, outcomes.idle()), within(STOP_GRACE_MS, progress.idle())]);
-    await Promise.all([duties.stop(), wakeups.stop(), calls.stop(STOP_GRACE_MS), http.close()]);
-    await leaveCluster(db.control, id).catch((error: Error) =>
-      logger.warn({ err: error }, 'could not leave the cluster'),
-    );
-    await db.close();
-    logger.info('stopped');
-  }
 
   return {
     id,
@@ -260,37 +81,165 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
     },
     async start() {
       if (stopped) throw new DroverError('shutting_down', 'a stopped server cannot be started again');
-      try {
-        const { address, port } = await http.listen();
-        identity.address = config.publicUrl ?? reachable(address, config.host, port);
-      } catch (error) {
-        await db.close();
-        throw error;
-      }
-      await publishPayloadLimit(db.control, config.payloadLimitBytes).catch((error: Error) =>
-        logger.warn({ err: error }, 'SQL enqueues keep the payload limit they had'),
-      );
-      duties.start();
-      dispatcher.start();
-      due.start();
-      ticker.start();
-      wakeups.start();
-      logger.info({ server: id, address: identity.address }, 'listening');
+      await start(parts);
     },
     stop() {
-      stopped ??= stop();
+      stopped ??= stop(parts);
       return stopped;
     },
   };
 }
 
-/** An address that others can use: who listens on all interfaces is known by the name of the machine. */
-function reachable(address: string, host: string, port: number): string {
-  return host === '0.0.0.0' || host === '::' ? `http://${hostname()}:${port}` : address;
+function connect(config: ServerConfig, logger: Logger, metrics: Metrics): Database {
+  return connectDatabase({
+    url: config.databaseUrl,
+    poolSize: config.poolSize,
+    onError: (error) => logger.warn({ err: error }, 'a database connection failed'),
+    onFailure: (kind) => metrics.databaseErrors.inc({ kind }),
+    onMove: (url) => logger.warn({ host: new URL(url).host }, 'using another database host'),
+  });
 }
 
-function sum<Item>(items: Iterable<Item>, countOf: (item: Item) => number): number {
-  let total = 0;
-  for (const item of items) total += countOf(item);
-  return total;
+function buildParts(base: Base) {
+  const core = buildCore(base);
+  const io = buildTraffic(base, core);
+  const schedules = buildSchedules(base, core);
+  return { ...base, ...core, ...io, ...schedules, ...buildApi(base, { ...core, ...io, ...schedules }) };
+}
+
+/** Changes, the workers of this server, and what gives jobs to them. */
+function buildCore({ config, logger, identity, metrics, db }: Base) {
+  const serverId = identity.id;
+  const { publish, listen } = createPublisher(logger);
+  const waiters = createWaiters({ db: db.reads, logger });
+  const registry = createRegistry(logger);
+  const { sessions } = registry;
+  const pauses = createPauses(db.control, sessions);
+  const dispatcher = createDispatcher({
+    ...{ db: db.control, serverId, sessions, logger, metrics, pollMs: config.pollMs, publish },
+    isPaused: pauses.isPaused,
+  });
+  const duties = createDuties({ ...config, db, identity, dispatcher, registry, pauses, logger, metrics, publish });
+  const wakeups = createWakeups({
+    ...{ url: db.url, db: db.bulk, serverId, logger },
+    onHint(hint) {
+      if (hint === 'ready') dispatcher.wake();
+      else if (hint === 'cancel') duties.lookForCancels();
+      else duties.lookForPauses();
+    },
+    othersAlive: duties.othersAlive,
+  });
+  const due = createDue({ db: db.control, logger, publish });
+  listen(waiters.hear);
+  listen(metrics.countChanges);
+  listen(actOnChanges({ dispatcher, sessions, wakeups, due }));
+  return { publish, waiters, registry, sessions, pauses, dispatcher, duties, wakeups, due };
+}
+
+type Core = ReturnType<typeof buildCore>;
+
+/** Jobs on their way in, and outcomes and progress on their way back. */
+function buildTraffic({ config, logger, identity, metrics, db, stopping }: Base, core: Core) {
+  const { registry, sessions, dispatcher, duties, wakeups, due, publish } = core;
+  const common = { db: db.control, serverId: identity.id, logger, publish };
+  const outcomes = createOutcomes({ ...common, signal: stopping.signal });
+  const progress = createProgressWriter(db.bulk);
+  const admission = createAdmission({
+    ...{ db: db.bulk, dispatcher, sessions, logger, metrics, maxPending: config.maxPending },
+    onReady: () => wakeups.tellOthers('ready'),
+    onScheduled(inMs) {
+      if (inMs < FAR_AWAY_MS) due.expect(inMs);
+    },
+  });
+  const workers = createWorkerSessions({
+    ...{ ...common, registry, outcomes, progress, limits: config },
+    ...{ beatMs: config.beatMs, leaseMs: config.leaseMs },
+    clusterId: createClusterIdReader(db.control),
+    servers: duties.servers,
+    onRegistered: dispatcher.wake,
+    onOffer: dispatcher.offered,
+  });
+  const stream = createWorkerStream({ sessions: workers, logger, authorize: createAuthorizer(config, ['worker']) });
+  return { outcomes, progress, admission, stream };
+}
+
+function buildSchedules(
+  { config, logger, identity, metrics, db }: Base,
+  { dispatcher, wakeups, duties, publish }: Core,
+) {
+  const report = createReport({ events: createEvents(logger), metrics, lateAfterMs: config.lateAfterMs });
+  function onFired(): void {
+    dispatcher.wake();
+    wakeups.tellOthers('ready');
+  }
+  const ticker = createTicker({
+    ...{ db: db.bulk, logger, report, share: duties.share, onFired },
+    cancel: async (jobIds) => publish(await cancelJobs(db.bulk, identity.id, jobIds)),
+  });
+  const schedules = createScheduleEngine({
+    ...{ db, report },
+    onChange() {
+      ticker.wake();
+      onFired();
+    },
+  });
+  return { ticker, schedules };
+}
+
+type ApiParts = Core & ReturnType<typeof buildTraffic> & ReturnType<typeof buildSchedules>;
+
+function buildApi({ config, logger, identity, metrics, db }: Base, parts: ApiParts) {
+  const { duties, schedules, stream } = parts;
+  const serverId = identity.id;
+  const engine = createEngine({
+    ...{ ...parts, db, serverId, metrics, beatMs: config.beatMs },
+    sinceBeatMs: () => (duties.lastBeatAt === undefined ? undefined : performance.now() - duties.lastBeatAt),
+  });
+  const handlers = createHandlers({ engine, schedules, db, config });
+  const http = createHttpServer({ handlers, config, logger, serverId });
+  const calls = createCallStream({ handlers, config, logger });
+  routeUpgrades(http.server, { [STREAM_PATH]: stream, [CALLS_PATH]: calls }, (error) => ({
+    'drover-server': serverId,
+    ...errorHeaders(error),
+  }));
+  return { http, calls };
+}
+
+async function start(parts: Parts): Promise<void> {
+  const { config, logger, identity, db } = parts;
+  try {
+    const { address, port } = await parts.http.listen();
+    identity.address = config.publicUrl ?? reachable(address, config.host, port);
+  } catch (error) {
+    await db.close();
+    throw error;
+  }
+  await publishPayloadLimit(db.control, config.payloadLimitBytes).catch((error: Error) =>
+    logger.warn({ err: error }, 'SQL enqueues keep the payload limit they had'),
+  );
+  for (const part of [parts.duties, parts.dispatcher, parts.due, parts.ticker, parts.wakeups]) part.start();
+  logger.info({ server: identity.id, address: identity.address }, 'listening');
+}
+
+async function stop(parts: Parts): Promise<void> {
+  const { logger, identity, db, admission, dispatcher, due, ticker } = parts;
+  logger.info('stopping');
+  parts.stopping.abort();
+  identity.draining = true;
+  await sayPresence(db.control, identity).catch((error: Error) => logger.warn({ err: error }, 'could not say goodbye'));
+  await Promise.all([admission.stop(), dispatcher.stop(), due.stop(), ticker.stop()]);
+  parts.waiters.stop();
+  await parts.stream.stop(STOP_GRACE_MS);
+  await Promise.all([within(STOP_GRACE_MS, parts.outcomes.idle()), within(STOP_GRACE_MS, parts.progress.idle())]);
+  await Promise.all([parts.duties.stop(), parts.wakeups.stop(), parts.calls.stop(STOP_GRACE_MS), parts.http.close()]);
+  await leaveCluster(db.control, identity.id).catch((error: Error) =>
+    logger.warn({ err: error }, 'could not leave the cluster'),
+  );
+  await db.close();
+  logger.info('stopped');
+}
+
+/** An address that others can use: a server that listens on all interfaces is known by the name of the machine. */
+function reachable(address: string, host: string, port: number): string {
+  return host === '0.0.0.0' || host === '::' ? `http://${hostname()}:${port}` : address;
 }

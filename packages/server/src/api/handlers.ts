@@ -1,8 +1,8 @@
 /** One handler for each route of the table, whichever way its requests come in. */
 import type { ServerConfig } from '../config/server-config.js';
 import type { Database } from '../db/database.js';
+import type { Engine } from '../engine/engine.js';
 import type { ScheduleEngine } from '../engine/schedules.js';
-import type { Engine } from '../engine.js';
 import { createHotCounts } from '../queries/hot-counts.js';
 import { healthHandlers } from './health.js';
 import { jobHandlers } from './jobs.js';

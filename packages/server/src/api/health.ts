@@ -5,7 +5,7 @@
 import type { DeepPing } from '@drover/protocol';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
-import type { Engine } from '../engine.js';
+import type { Engine } from '../engine/engine.js';
 import type { RouteHandlers } from './route-handler.js';
 
 /** Who asks for health wants to know now. A database that needs longer is no use to jobs either. */

@@ -10,7 +10,7 @@ import {
 } from '@drover/protocol';
 import type { ServerConfig } from '../config/server-config.js';
 import type { Runner } from '../db/database.js';
-import type { Engine } from '../engine.js';
+import type { Engine } from '../engine/engine.js';
 import { checkedJob, checkedJobs, checkJobs } from '../new-jobs/check-jobs.js';
 import { toJobsToInsert } from '../new-jobs/job-to-insert.js';
 import { findJob, findJobWithAttempts, findOutcome } from '../queries/find-job.js';

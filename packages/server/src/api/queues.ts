@@ -1,7 +1,7 @@
 /** The routes under /queues, /types, /cluster and /pauses. */
 import type { Runner } from '../db/database.js';
 import { listPauses } from '../dispatch/pauses.js';
-import type { Engine } from '../engine.js';
+import type { Engine } from '../engine/engine.js';
 import type { HotCounts } from '../queries/hot-counts.js';
 import { listQueues } from '../queries/list-queues.js';
 import type { RouteHandlers } from './route-handler.js';

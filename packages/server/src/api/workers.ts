@@ -1,7 +1,7 @@
 /** The routes under /workers and /servers. */
 import { DroverError } from '@drover/protocol';
 import type { Runner } from '../db/database.js';
-import type { Engine } from '../engine.js';
+import type { Engine } from '../engine/engine.js';
 import { listServers } from '../queries/list-servers.js';
 import { listWorkers } from '../queries/list-workers.js';
 import type { RouteHandlers } from './route-handler.js';

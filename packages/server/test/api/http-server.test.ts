@@ -6,8 +6,8 @@ import { createHandlers } from '../../src/api/handlers.js';
 import { createHttpServer, type HttpServer } from '../../src/api/http-server.js';
 import type { Database, Runner, TransactionRunner } from '../../src/db/database.js';
 import { DatabaseError } from '../../src/db/database-error.js';
+import type { Engine } from '../../src/engine/engine.js';
 import { createScheduleEngine } from '../../src/engine/schedules.js';
-import type { Engine } from '../../src/engine.js';
 
 /** An engine and a database that do what a test says: the faults of real ones cannot be had at will. */
 let enqueue: Engine['enqueue'];

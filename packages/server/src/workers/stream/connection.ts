@@ -58,57 +58,16 @@ export function createWorkerConnection({ sessions, logger }: WorkerConnectionDep
     session = await sessions.register(hello, channel);
   }
 
-  function handle(current: Session, message: WorkerMessage): void {
-    switch (message.kind) {
-      case 'hello':
-        throw new DroverError('invalid_request', 'kind: hello was said already');
-      case 'offer':
-        sessions.offer(current, message.window);
-        break;
-      case 'outcomes':
-        void settle(current, message.items, message.batch);
-        break;
-      case 'progress':
-        sessions.reportProgress(current, message.items);
-        break;
-      case 'beat':
-        sessions.beat(current, message);
-        break;
-      case 'drain':
-        sessions.drain(current);
-        break;
-      case 'bye':
-        void resign(current);
-    }
-  }
-
-  /** A frame with a number is acknowledged by it, as a whole; otherwise each outcome by its name. */
-  async function settle(current: Session, items: Outcome[], batch: number | undefined): Promise<void> {
-    const { written, tooLate, stale, isComplete } = await sessions.settle(current, items);
-    if (current.closed) return;
-    if (batch !== undefined) {
-      if (isComplete) wire.send(batchAckText(batch));
-      return;
-    }
-    const late = written.filter(({ id }) => tooLate.has(id));
-    const counted = written.filter(({ id }) => !tooLate.has(id));
-    if (written.length + stale.length > 0) wire.send(ackText(counted, [...stale, ...late]));
-  }
-
-  async function resign(current: Session): Promise<void> {
-    if (await sessions.resign(current)) wire.close('bye');
-  }
-
   function accept(text: string): void {
     const message = readFrame(text);
-    if (session) {
-      handle(session, message);
-    } else if (message.kind === 'hello' && !isGreeted) {
-      isGreeted = true;
-      greet(message).catch((error: Error) => refuse(asDroverError(error)));
-    } else {
-      throw new DroverError('invalid_request', `kind: expected hello first, got ${message.kind}`);
+    if (message.kind !== 'hello') {
+      if (!session) throw new DroverError('invalid_request', `kind: expected hello first, got ${message.kind}`);
+      handle({ sessions, wire }, session, message);
+      return;
     }
+    if (isGreeted) throw new DroverError('invalid_request', 'kind: hello was said already');
+    isGreeted = true;
+    greet(message).catch((error: Error) => refuse(asDroverError(error)));
   }
 
   return {
@@ -126,6 +85,53 @@ export function createWorkerConnection({ sessions, logger }: WorkerConnectionDep
     },
     closed: () => leave('the connection was lost'),
   };
+}
+
+type Ways = { sessions: WorkerSessions; wire: Wire };
+
+function handle(ways: Ways, session: Session, message: Exclude<WorkerMessage, Hello>): void {
+  const { sessions } = ways;
+  switch (message.kind) {
+    case 'offer':
+      sessions.offer(session, message.window);
+      break;
+    case 'outcomes':
+      void settle(ways, session, message.items, message.batch);
+      break;
+    case 'progress':
+      sessions.reportProgress(session, message.items);
+      break;
+    case 'beat':
+      sessions.beat(session, message);
+      break;
+    case 'drain':
+      sessions.drain(session);
+      break;
+    case 'bye':
+      void resign(ways, session);
+  }
+}
+
+/** A frame with a number is acknowledged by it, as a whole; otherwise each outcome by its name. */
+async function settle(
+  { sessions, wire }: Ways,
+  session: Session,
+  items: Outcome[],
+  batch: number | undefined,
+): Promise<void> {
+  const { written, tooLate, stale, isComplete } = await sessions.settle(session, items);
+  if (session.closed) return;
+  if (batch !== undefined) {
+    if (isComplete) wire.send(batchAckText(batch));
+    return;
+  }
+  const late = written.filter(({ id }) => tooLate.has(id));
+  const counted = written.filter(({ id }) => !tooLate.has(id));
+  if (written.length + stale.length > 0) wire.send(ackText(counted, [...stale, ...late]));
+}
+
+async function resign({ sessions, wire }: Ways, session: Session): Promise<void> {
+  if (await sessions.resign(session)) wire.close('bye');
 }
 
 function createChannel(wire: Wire, isOpen: () => boolean): Channel {
