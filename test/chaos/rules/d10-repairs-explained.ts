@@ -8,6 +8,7 @@ import type { Rule } from './rule.js';
 
 /** A server compares its grants every beat, and looks for jobs of ended sessions every six. */
 const NOTICED_MS = 5000;
+const LONGEST_OUTAGE_MS = 15_000;
 
 export const repairsExplained: Rule = {
   code: 'D10',
@@ -18,7 +19,7 @@ export const repairsExplained: Rule = {
     for (const repair of evidence.repairs) {
       counts.set(repair.kind, (counts.get(repair.kind) ?? 0) + repair.count);
       const causes = causesOf(evidence, repair);
-      const start = repair.seenAt - NOTICED_MS;
+      const start = repair.seenAt - NOTICED_MS - goneMs(evidence, repair);
       report.check(
         causes.some((trouble) => overlapsSpan(trouble, start, repair.seenAt)),
         () => `${repair.count} × ${repair.kind} repaired by ${repair.address} without a fault before it`,
@@ -27,6 +28,12 @@ export const repairsExplained: Rule = {
     report.note([...counts].map(([kind, count]) => `${kind}: ${count}`).join(', ') || 'nothing was repaired');
   },
 };
+
+/** Nothing can be repaired while the database is gone. */
+function goneMs({ databaseTroubles }: Evidence, { seenAt }: Repair): number {
+  const before = databaseTroubles.filter(({ from, to }) => from <= seenAt && to >= seenAt - LONGEST_OUTAGE_MS);
+  return before.reduce((sum, { from, to }) => sum + Math.min(to, seenAt) - from, 0);
+}
 
 function causesOf(evidence: Evidence, { kind }: Repair): readonly Span[] {
   const { units, databaseTroubles, instances, verdicts } = evidence;

@@ -1,6 +1,5 @@
 /** The routes under /queues, /types, /cluster and /pauses. */
 import type { Runner } from '../db/database.js';
-import { listPauses } from '../dispatch/pauses.js';
 import type { Engine } from '../engine/engine.js';
 import type { HotCounts } from '../queries/hot-counts.js';
 import { listQueues } from '../queries/list-queues.js';
@@ -23,7 +22,7 @@ type QueueRoutes = Pick<
 export function queueHandlers({ db, engine, hotCounts }: QueuesDeps): QueueRoutes {
   return {
     listQueues: async () => ({ items: await listQueues(db, hotCounts) }),
-    listPauses: async () => ({ items: await listPauses(db) }),
+    listPauses: async () => ({ items: await engine.pauses() }),
     pauseQueue: ({ params, by, body }) => engine.pause('queue', params.name, by, body?.note),
     resumeQueue: async ({ params }) => ({ resumed: await engine.resume('queue', params.name) }),
     pauseType: ({ params, by, body }) => engine.pause('type', params.name, by, body?.note),

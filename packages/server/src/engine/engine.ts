@@ -3,7 +3,7 @@ import type { Pause } from '@drover/protocol';
 import type { Admission } from '../admission/admission.js';
 import type { Runner } from '../db/database.js';
 import type { Dispatcher } from '../dispatch/dispatcher.js';
-import type { PausedScope, Pauses } from '../dispatch/pauses.js';
+import { listPauses, type PausedScope, type Pauses } from '../dispatch/pauses.js';
 import type { Waiters } from '../dispatch/waiters.js';
 import type { Wakeups } from '../dispatch/wakeups.js';
 import type { JobToInsert } from '../new-jobs/job-to-insert.js';
@@ -26,6 +26,8 @@ export type Engine = {
   waitForFinish(id: string, ms: number, signal: AbortSignal): Promise<void>;
   /** Ends an unknown job as failed. */
   fail(id: string, reason: string): Promise<'done' | Refused>;
+  /** Everything that is paused. */
+  pauses(): Promise<Pause[]>;
   /** Once it resolves no job of this scope starts, except those that other servers have just granted. */
   pause(scope: PausedScope, name: string, by: string, note: string | undefined): Promise<Pause>;
   /** Gives whether it was paused. */
@@ -40,7 +42,7 @@ export type Engine = {
 };
 
 type EngineDeps = ChangeJobDeps & {
-  db: { control: Runner };
+  db: { control: Runner; reads: Runner };
   admission: Pick<Admission, 'enqueue' | 'pending'>;
   waiters: Pick<Waiters, 'wait'>;
   pauses: Pauses;
@@ -71,6 +73,7 @@ export function createEngine(deps: EngineDeps): Engine {
     retry: (id) => retryJob(deps, id),
     fail: (id, reason) => failJob(deps, id, reason),
 
+    pauses: () => listPauses(db.reads),
     async pause(scope, name, by, note) {
       const paused = await pauses.pause(scope, name, by, note);
       await pausesChanged();

@@ -10,6 +10,7 @@ import { sql } from '../db/statement.js';
 import { type Change, runVerb, selectChanges, stopRequest } from './change.js';
 import { ENDED, finish } from './finish.js';
 import { mayMove, stateAfter, stateLiteral } from './states.js';
+import { wasCancelled } from './stop-reason.js';
 
 const USUAL = { verb: 'cancel', from: 'ready', to: 'cancelled' } as const;
 const CANCELLED = stateAfter('cancel', 'cancelled');
@@ -34,15 +35,16 @@ with found as materialized (
 )
 ${selectChanges({ ended: ENDED, requested: stopRequest('requested', 'cancel', 'cancelled') })}`;
 
-/** Jobs that came back from a worker while a cancel was under way. */
+/** Jobs that came back from a worker while a cancel was under way. Those that expired are ended by `expire`. */
 const cancelReturned = sql('cancel_returned')`
 with ${finish({
   verb: 'cancel',
   where: `j.id = any(array(
     select id
-    from drover.job
+    from drover.job as returned
     -- without a holder: that part of the index of held jobs is usually empty
     where cancel_requested_at is not null and session_id is null and ${mayMove('cancel', 'state')}
+      and ${wasCancelled('returned')}
     limit $1
     for update skip locked
   ))`,

@@ -8,6 +8,7 @@ import { sql } from '../db/statement.js';
 import { type Change, runVerb, selectChanges, stopRequest } from './change.js';
 import { ENDED, finish } from './finish.js';
 import { mayMove, stateAfter, stateLiteral } from './states.js';
+import { wasCancelled } from './stop-reason.js';
 
 const EXPIRED_ERROR = `json_build_object('name', 'ExpiredError', 'code', 'expired', 'message',
       'the job had not finished when it expired at ' || drover.iso(expires_at))`;
@@ -44,7 +45,10 @@ ${selectChanges({ ended: ENDED, requested: stopRequest('requested', 'expire', 'e
 
 const toEnd = sql('anything_to_end')`
 select exists (select from drover.job where ${HAS_EXPIRED})
-  or exists (select from drover.job where cancel_requested_at is not null and session_id is null and ${IS_QUEUED}) as found`;
+  or exists (
+    select from drover.job as returned
+    where cancel_requested_at is not null and session_id is null and ${IS_QUEUED} and ${wasCancelled('returned')}
+  ) as found`;
 
 /** Whether anything has expired, or was cancelled on its way back from a worker: usually not. */
 export async function isAnythingToEnd(db: Runner): Promise<boolean> {

@@ -10,6 +10,7 @@ import { type Change, runVerb, selectChanges } from './change.js';
 import { ENDED, finish } from './finish.js';
 import { lockGrants, SAME_GRANT } from './same-grant.js';
 import { mayMove, stateAfter } from './states.js';
+import { wasCancelled } from './stop-reason.js';
 import { withAttempt } from './with-attempt.js';
 
 export type Failure = {
@@ -31,9 +32,7 @@ const ENDING = finish({
   verb: 'fail',
   using: 'locked o',
   where: `${SAME_GRANT} and not o.may_retry`,
-  // by the times that were noted: a clock that was set back must not turn an expiry into a cancel
-  to: `case when j.cancel_requested_at is not null and (j.expires_at is null or j.cancel_requested_at < j.expires_at)
-      then ${stateAfter('fail', 'cancelled')} else ${stateAfter('fail', 'failed')} end`,
+  to: `case when ${wasCancelled('j')} then ${stateAfter('fail', 'cancelled')} else ${stateAfter('fail', 'failed')} end`,
   startedAt: STARTED_AT,
   attempts: WITH_FAILED_ATTEMPT,
   error: 'o.error',

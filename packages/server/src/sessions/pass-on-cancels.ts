@@ -6,14 +6,15 @@ import type { Logger } from 'pino';
 import { groupBy } from '../base/group-by.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
+import { wasCancelled } from '../lifecycle/stop-reason.js';
 import type { StopRequest } from './channel.js';
 import type { Sessions } from './registry.js';
 import type { Session } from './session.js';
 
 const requested = sql('cancels_requested')`
 select id::text as id, fence, session_id::text as "sessionId",
-  case when expires_at <= now() then 'expired' else 'cancelled' end as reason
-from drover.job
+  case when ${wasCancelled('held')} then 'cancelled' else 'expired' end as reason
+from drover.job as held
 where cancel_requested_at is not null and session_id = any($1::uuid[])`;
 
 type Requested = StopRequest & { sessionId: string };

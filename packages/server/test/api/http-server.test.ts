@@ -32,6 +32,7 @@ beforeEach(async () => {
     cancel: async () => 'not_found',
     retry: async () => 'not_found',
     fail: async () => 'not_found',
+    pauses: async () => [],
     pause: async (scope, name, pausedBy) => ({ scope, name, note: null, pausedBy, pausedAt: '' }),
     resume: async () => false,
     pauseWorker: async () => undefined,
