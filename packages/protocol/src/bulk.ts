@@ -14,7 +14,8 @@
 import { z } from 'zod';
 import { invalidInput } from './describe-issues.js';
 import { DroverError } from './errors.js';
-import { eitherDelayOrRunAt, idSchema, newJobShape } from './job.js';
+import { idSchema } from './fields.js';
+import { eitherDelayOrRunAt, newJobShape } from './job.js';
 import { LIMITS } from './limits.js';
 
 export const BULK_MEDIA_TYPE = 'application/x-ndjson';

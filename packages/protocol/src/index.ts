@@ -29,6 +29,7 @@ export {
   parseDuration,
 } from './duration.js';
 export { DroverError, ERRORS, type ErrorBody, type ErrorCode, type FieldIssue, isErrorCode } from './errors.js';
+export { idSchema, nameSchema, tagSchema, timeSchema } from './fields.js';
 export {
   type Attempt,
   attemptSchema,
@@ -36,21 +37,16 @@ export {
   DEFAULT_QUEUE,
   type Enqueued,
   enqueuedSchema,
-  idSchema,
   type Job,
   type JobError,
   type JobWithAttempts,
-  jobDefaultsShape,
   jobErrorSchema,
   jobSchema,
   jobStateSchema,
   jobWithAttemptsSchema,
   type NewJob,
   type NewJobInput,
-  nameSchema,
   newJobSchema,
-  tagSchema,
-  timeSchema,
 } from './job.js';
 export {
   ALL_STATES,
@@ -66,6 +62,15 @@ export {
   statesBefore,
   UNFINISHED_STATES,
 } from './job-lifecycle.js';
+export {
+  JOB_DEFAULT_NAMES,
+  JOB_OPTION_NAMES,
+  JOB_OPTIONS,
+  type JobDefaultsInput,
+  type JobOptionName,
+  type JobOptionsInput,
+  jobDefaultsShape,
+} from './job-options.js';
 export { LIMITS } from './limits.js';
 export { nearest } from './nearest.js';
 export {

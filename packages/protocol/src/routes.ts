@@ -5,17 +5,8 @@
 import { z } from 'zod';
 import { BULK_MEDIA_TYPE } from './bulk.js';
 import { durationSchema } from './duration.js';
-import {
-  enqueuedSchema,
-  idSchema,
-  jobSchema,
-  jobStateSchema,
-  jobWithAttemptsSchema,
-  nameSchema,
-  newJobSchema,
-  tagSchema,
-  timeSchema,
-} from './job.js';
+import { idSchema, nameSchema, tagSchema, timeSchema } from './fields.js';
+import { enqueuedSchema, jobSchema, jobStateSchema, jobWithAttemptsSchema, newJobSchema } from './job.js';
 import { LIMITS } from './limits.js';
 import {
   backfilledSchema,

@@ -7,7 +7,9 @@
  */
 import { z } from 'zod';
 import { durationSchema } from './duration.js';
-import { idSchema, jobDefaultsShape, jobStateSchema, nameSchema, timeSchema } from './job.js';
+import { idSchema, nameSchema, timeSchema } from './fields.js';
+import { jobStateSchema } from './job.js';
+import { jobDefaultsShape } from './job-options.js';
 import { LIMITS } from './limits.js';
 
 const DAY_MS = 86_400_000;

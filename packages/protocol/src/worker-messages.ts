@@ -25,7 +25,8 @@
 import { z } from 'zod';
 import { backoffSchema } from './backoff.js';
 import { durationSchema } from './duration.js';
-import { idSchema, jobErrorSchema, nameSchema, newJobSchema } from './job.js';
+import { idSchema, nameSchema } from './fields.js';
+import { jobErrorSchema, newJobSchema } from './job.js';
 import { LIMITS } from './limits.js';
 
 export const STREAM_VERSION = 1;

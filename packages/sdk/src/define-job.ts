@@ -3,7 +3,7 @@
  * program both enqueues and runs it, its handler. Everything that can be checked is checked here, so that an enqueue
  * checks nothing but the payload.
  */
-import { DroverError, invalidInput, newJobSchema } from '@drover/protocol';
+import { DroverError, invalidInput, JOB_DEFAULT_NAMES, newJobSchema } from '@drover/protocol';
 import { type IsolationInput, isolationOption } from './isolation-option.js';
 import { isJobDefinition, JOB, type JobDefaults, type JobDefinition, type RunJob } from './job-definition.js';
 import { refuse, refuseUnknownOptions } from './options.js';
@@ -29,22 +29,7 @@ export type HandleOptions = {
   module?: string | URL | undefined;
 };
 
-const OPTION_NAMES = [
-  'type',
-  'payload',
-  'result',
-  'run',
-  'module',
-  'isolation',
-  'queue',
-  'priority',
-  'maxAttempts',
-  'backoff',
-  'timeout',
-  'retention',
-  'tags',
-  'onLost',
-] as const;
+const OPTION_NAMES = ['type', 'payload', 'result', 'run', 'module', 'isolation', ...JOB_DEFAULT_NAMES] as const;
 
 /** With `run` and without a `result` schema, the type of the result is what `run` returns. */
 export function defineJob<Input = unknown, Result = unknown, Output = Input>(

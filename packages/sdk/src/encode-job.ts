@@ -5,7 +5,15 @@
  * The payload is checked against its schema but sent as it was given: the worker's schema run is the one
  * whose output counts, so a transform happens once.
  */
-import { type BulkJob, DroverError, invalidInput, nameSchema, newId, newJobSchema } from '@drover/protocol';
+import {
+  type BulkJob,
+  DroverError,
+  invalidInput,
+  JOB_OPTION_NAMES,
+  nameSchema,
+  newId,
+  newJobSchema,
+} from '@drover/protocol';
 import {
   type EnqueueOptions,
   isJobDefinition,
@@ -16,21 +24,6 @@ import {
 } from './job-definition.js';
 import { refuse, refuseUnknownOptions } from './options.js';
 import { validate } from './standard-schema.js';
-
-const OPTION_NAMES = [
-  'id',
-  'queue',
-  'priority',
-  'delay',
-  'runAt',
-  'maxAttempts',
-  'backoff',
-  'timeout',
-  'expiresAt',
-  'tags',
-  'retention',
-  'onLost',
-] as const;
 
 const EXPECTED_REFERENCE = 'what defineJob returns, or a name of letters, digits and _ . : / @ -';
 
@@ -92,7 +85,7 @@ export function encodeChecked(
 }
 
 function encodeWithOptions(definition: JobDefinition, payload: string, options: EnqueueOptions): EncodedJob {
-  refuseUnknownOptions('enqueue', options, OPTION_NAMES);
+  refuseUnknownOptions('enqueue', options, JOB_OPTION_NAMES);
   const given = { ...definition[JOB].defaults, ...withoutUndefined(options), id: options.id ?? newId() };
   const parsed = newJobSchema.safeParse(given);
   if (!parsed.success) throw invalidInput(parsed.error, given);

@@ -2,7 +2,7 @@
  * The types of a job: its definition, the context of its handler and the options of an enqueue. They are in one file
  * because they refer to each other: a handler enqueues children, and children are named by their definitions.
  */
-import type { BackoffInput, Duration, NewJob } from '@drover/protocol';
+import type { JobDefaultsInput, JobOptionsInput, NewJob } from '@drover/protocol';
 import type { Snooze } from './errors.js';
 import type { ProcessIsolation } from './isolation-option.js';
 import type { LogFields } from './logger.js';
@@ -50,44 +50,10 @@ export type RunnableJob = JobDefinition & { readonly run: (context: JobContext<n
 /** A definition, or the bare name of a type that is defined elsewhere. */
 export type JobReference<Input = unknown, Result = unknown> = JobDefinition<Input, Result> | string;
 
-export type JobDefaults = {
-  queue?: string;
-  /** Larger numbers start first. */
-  priority?: number;
-  /** How many attempts the job gets in total. */
-  maxAttempts?: number;
-  backoff?: BackoffInput;
-  /** Limit for one attempt. */
-  timeout?: Duration;
-  /** How long the finished job is kept, in place of the server's setting. */
-  retention?: Duration;
-  tags?: string[];
-  /**
-   * What happens to a job whose worker is lost while it runs: `rerun` (default) gives it to another worker,
-   * `hold` makes it `unknown` until its worker's journal or a person says how it ended. Only `hold` is absolute.
-   */
-  onLost?: 'rerun' | 'hold';
-};
+export type JobDefaults = JobDefaultsInput;
 
-export type EnqueueOptions = {
-  /** A UUID. Enqueuing the same id again is the same job. */
-  id?: string | undefined;
-  queue?: string | undefined;
-  priority?: number | undefined;
-  delay?: Duration | undefined;
-  /** Instead of `delay`. */
-  runAt?: string | Date | undefined;
-  maxAttempts?: number | undefined;
-  backoff?: BackoffInput | undefined;
-  timeout?: Duration | undefined;
-  /** At this time the job fails if it has not finished, also while it is still queued. */
-  expiresAt?: string | Date | undefined;
-  /** In place of the definition's tags. */
-  tags?: string[] | undefined;
-  retention?: Duration | undefined;
-  /** What happens to the job when its worker is lost: run it again, or hold it for a person or a late outcome. */
-  onLost?: 'rerun' | 'hold' | undefined;
-};
+/** Those that a definition may have too are in place of the definition's. */
+export type EnqueueOptions = JobOptionsInput;
 
 /** One of many jobs to add at once. */
 export type JobToAdd = { job: JobReference; payload?: unknown; options?: EnqueueOptions | undefined };

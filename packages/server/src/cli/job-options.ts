@@ -1,56 +1,31 @@
-/** From the flags of `job add` and `job list` to what the API takes. Each flag names a field of the protocol. */
-import { invalidInput, type NewJob, newJobSchema } from '@drover/protocol';
+/** From the flags of `job add` and `job list` to what the API takes. */
+import {
+  invalidInput,
+  JOB_OPTION_NAMES,
+  JOB_OPTIONS,
+  type JobOptionName,
+  type NewJob,
+  newJobSchema,
+} from '@drover/protocol';
 import { type Command, Option } from 'commander';
 import { UsageError } from './exit-codes.js';
 
 type JobFlag = {
-  field: keyof NewJob;
+  field: JobOptionName;
   flag: string;
   description: string;
-  parse?: (text: string) => unknown;
+  parse?: ((text: string) => unknown) | undefined;
   /** The flag may be repeated. */
   isList?: boolean;
 };
 
-/** `type` and `payload` are arguments; every other field of a new job is a flag. */
-export const JOB_FLAGS: readonly JobFlag[] = [
-  { field: 'queue', flag: '--queue <name>', description: 'queue to add it to' },
-  { field: 'priority', flag: '--priority <number>', description: 'larger numbers start first', parse: toNumber },
-  {
-    field: 'delay',
-    flag: '--delay <duration>',
-    description: 'start it no sooner than this, e.g. 30s',
-    parse: toNumber,
-  },
-  { field: 'runAt', flag: '--run-at <time>', description: 'start it no sooner than this, e.g. 2030-01-31T12:00:00Z' },
-  {
-    field: 'maxAttempts',
-    flag: '--max-attempts <number>',
-    description: 'how often it may be tried in all',
-    parse: toNumber,
-  },
-  {
-    field: 'backoff',
-    flag: '--backoff <backoff>',
-    description: 'wait between attempts: fixed:5s, list:1s,10s,1m, exponential:1s, or JSON',
-    parse: parseBackoff,
-  },
-  { field: 'timeout', flag: '--timeout <duration>', description: 'limit for one attempt', parse: toNumber },
-  { field: 'expiresAt', flag: '--expires-at <time>', description: 'past this moment the job is failed' },
-  {
-    field: 'retention',
-    flag: '--retention <duration>',
-    description: 'how long to keep it when finished',
-    parse: toNumber,
-  },
-  { field: 'tags', flag: '--tag <tag>', description: 'tag; may be repeated', isList: true },
-  {
-    field: 'onLost',
-    flag: '--on-lost <policy>',
-    description: 'when its worker is lost: rerun, or hold it for a person',
-  },
-  { field: 'id', flag: '--id <uuid>', description: 'id to give it; the same id again is the same job' },
-];
+const PARSERS = { text: undefined, list: undefined, number: toNumber, duration: toNumber, backoff: parseBackoff };
+
+/** `type` and `payload` are arguments; every option of a job is a flag. */
+export const JOB_FLAGS: readonly JobFlag[] = JOB_OPTION_NAMES.map((field) => {
+  const { flag, kind, meaning } = JOB_OPTIONS[field];
+  return { field, flag, description: meaning, parse: PARSERS[kind], isList: kind === 'list' };
+});
 
 export function addJobFlags(
   command: Command,

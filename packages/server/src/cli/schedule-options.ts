@@ -3,6 +3,7 @@ import {
   CATCH_UP_POLICIES,
   GAP_POLICIES,
   invalidInput,
+  JOB_OPTIONS,
   type NewScheduleInput,
   newScheduleSchema,
   OVERLAP_POLICIES,
@@ -18,7 +19,7 @@ type ScheduleFlag = {
   field: string;
   flag: string;
   description: string;
-  parse?: (text: string) => unknown;
+  parse?: ((text: string) => unknown) | undefined;
   isList?: boolean;
 };
 
@@ -98,11 +99,9 @@ const POLICY_FLAGS: readonly ScheduleFlag[] = [
   },
 ];
 
-/** Options of one job, which the jobs of a schedule cannot have. */
-const NOT_OF_A_SCHEDULE = ['id', 'delay', 'runAt', 'expiresAt'];
-
 const OPTIONS_OF_JOBS: readonly ScheduleFlag[] = [
-  ...JOB_FLAGS.filter(({ field }) => !NOT_OF_A_SCHEDULE.includes(field)),
+  // the others are about one job alone
+  ...JOB_FLAGS.filter(({ field }) => JOB_OPTIONS[field].isDefault),
   {
     field: 'expiresIn',
     flag: '--expires-in <duration>',
