@@ -108,7 +108,7 @@ test('D2, P3, P6, H6: a job is reserved as long as its worker beats; one that fr
   expect(await client.job(id).get()).toMatchObject({ state: 'running', attempt: 1, worker: 'frozen' });
 
   frozen.kill('SIGSTOP');
-  await until('its server has noticed', () => server.log().includes('it has missed beats'));
+  await until('its server has noticed', () => server.log().includes('worker missed beats'));
   const listed = await isListedAs(client, 'frozen', 'unresponsive');
   expect(listed.missedBeats).toBeGreaterThanOrEqual(2);
   const next = await client.enqueue('sum', { a: 1, b: 2 }, { queue: 'reserved' });
