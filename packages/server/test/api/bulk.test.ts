@@ -286,7 +286,7 @@ describe('a request', () => {
       expect(answer.status).toBe(413);
       expect(errorOf(answer)).toMatchObject({
         code: 'batch_too_large',
-        message: 'expected at most 10000 jobs in one request',
+        message: 'jobs: expected at most 10000 jobs in one request, got 10001 or more',
       });
     }
   });
