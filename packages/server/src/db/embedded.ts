@@ -156,7 +156,7 @@ async function prepareCluster(
 
   const password = randomBytes(24).toString('base64url');
   if (exists) {
-    logger?.warn({ passwordFile }, 'the password of the embedded PostgreSQL was lost and is set anew');
+    logger?.warn({ passwordFile }, 'the password of the embedded PostgreSQL was lost and is set again');
     await runSingleUser(instance, instance.cluster, `alter user ${USER} password '${password}';\n`);
   } else {
     logger?.info({ dataDir }, 'creating the embedded PostgreSQL');

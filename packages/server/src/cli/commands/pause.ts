@@ -35,7 +35,7 @@ export function addPauseCommands(program: Command, context: CliContext): void {
     addSettingFlags(resumeOne, 'client').action(async (...given: unknown[]) => {
       const named = argument ? String(given[0]) : '';
       await withClient(resumeOne, context, (client) => client.resume(target(named)));
-      show(resumeOne, context, { paused: false }, () => `${name} ${named} goes on`.replace('  ', ' '));
+      show(resumeOne, context, { paused: false }, () => `${name} ${named} is resumed`.replace('  ', ' '));
     });
   }
   const pauses = program.command('pauses').description('Show what is paused, by whom and why.');
