@@ -17,6 +17,15 @@ export const tagSchema = z
   .max(LIMITS.tagLength)
   .regex(/^[^\p{Cc}\p{Cs}]+$/u, 'expected a text without control characters');
 
+/** U+0000 and half a surrogate pair: JavaScript and JSON text can hold them, PostgreSQL's `text` cannot. */
+const UNSTORABLE = /[\0\p{Cs}]/gu;
+
+/** Text that people write for people, such as the note of a pause. */
+export const noteSchema = z
+  .string()
+  .max(LIMITS.noteLength)
+  .refine((text) => text.search(UNSTORABLE) < 0, 'expected a text without U+0000 and without half a surrogate pair');
+
 export const idSchema = z
   .string()
   .refine(isUuid, 'expected a UUID')

@@ -5,7 +5,7 @@
 import { z } from 'zod';
 import { BULK_MEDIA_TYPE } from './bulk.js';
 import { durationSchema } from './duration.js';
-import { idSchema, nameSchema, tagSchema, timeSchema } from './fields.js';
+import { idSchema, nameSchema, noteSchema, tagSchema, timeSchema } from './fields.js';
 import { enqueuedSchema, jobSchema, jobStateSchema, jobWithAttemptsSchema, newJobSchema } from './job.js';
 import { LIMITS } from './limits.js';
 import {
@@ -186,7 +186,7 @@ export const pauseSchema = z.object({
 });
 export type Pause = z.infer<typeof pauseSchema>;
 
-const pauseBody = z.strictObject({ note: z.string().max(LIMITS.noteLength).optional() }).optional();
+const pauseBody = z.strictObject({ note: noteSchema.optional() }).optional();
 const namedParams = z.strictObject({ name: nameSchema });
 
 function pauseRoute<Kind extends 'queues' | 'types'>(kind: Kind, summary: string) {

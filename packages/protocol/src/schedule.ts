@@ -7,7 +7,7 @@
  */
 import { z } from 'zod';
 import { durationSchema } from './duration.js';
-import { idSchema, nameSchema, timeSchema } from './fields.js';
+import { idSchema, nameSchema, noteSchema, timeSchema } from './fields.js';
 import { jobStateSchema } from './job.js';
 import { jobDefaultsShape } from './job-options.js';
 import { LIMITS } from './limits.js';
@@ -100,7 +100,7 @@ const timingShape = {
 };
 
 const newScheduleShape = {
-  description: z.string().max(LIMITS.noteLength).optional(),
+  description: noteSchema.optional(),
   /** Schedules that are kept in code share a group: see `sync` of the SDK. */
   group: nameSchema.optional(),
   ...timingShape,
@@ -245,7 +245,7 @@ export const previewSchema = z.object({
 export type Preview = z.infer<typeof previewSchema>;
 
 export const newCalendarSchema = z.strictObject({
-  description: z.string().max(LIMITS.noteLength).optional(),
+  description: noteSchema.optional(),
   dates: z.array(dateSchema).max(LIMITS.calendarDates),
 });
 export type NewCalendarInput = z.input<typeof newCalendarSchema>;
