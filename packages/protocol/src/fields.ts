@@ -26,6 +26,11 @@ export const noteSchema = z
   .max(LIMITS.noteLength)
   .refine((text) => text.search(UNSTORABLE) < 0, 'expected a text without U+0000 and without half a surrogate pair');
 
+/** Each character that PostgreSQL cannot store becomes a replacement character. */
+export function storableText(text: string): string {
+  return text.replace(UNSTORABLE, '\ufffd');
+}
+
 export const idSchema = z
   .string()
   .refine(isUuid, 'expected a UUID')

@@ -25,7 +25,7 @@
 import { z } from 'zod';
 import { backoffSchema } from './backoff.js';
 import { durationSchema } from './duration.js';
-import { idSchema, nameSchema } from './fields.js';
+import { idSchema, nameSchema, storableText } from './fields.js';
 import { jobErrorSchema, newJobSchema } from './job.js';
 import { LIMITS } from './limits.js';
 
@@ -117,8 +117,11 @@ export const workerMessageSchema = z.discriminatedUnion('kind', [
      * the worker hears and acts, not only that something in it sends beats.
      */
     received: z.int().min(0),
-    /** What is wrong on the worker, for the operator (a full disk, a handler that will not stop). */
-    trouble: z.string().max(LIMITS.errorMessageLength).optional(),
+    /**
+     * What is wrong on the worker, for the operator (a full disk, a handler that will not stop). One statement renews the
+     * leases of all workers of a server, so the text must not be one that the database refuses.
+     */
+    trouble: z.string().max(LIMITS.errorMessageLength).transform(storableText).optional(),
   }),
   /** The worker takes nothing more; it goes when its jobs are done. */
   z.object({ kind: z.literal('drain') }),

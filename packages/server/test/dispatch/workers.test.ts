@@ -47,6 +47,9 @@ test('what a worker complains of is shown for as long as it does', async () => {
   expect((await workerOf(hello.sessionId))?.lastError).toBe('the disk is full');
   await beat(2, {});
   expect((await workerOf(hello.sessionId))?.lastError).toBeNull();
+  // what the database cannot store must not keep it from renewing leases
+  await beat(3, { trouble: 'nul \u0000 and half a \ud800 pair' });
+  expect((await workerOf(hello.sessionId))?.lastError).toBe('nul \ufffd and half a \ufffd pair');
   worker.terminate();
   await expect.poll(async () => (await workerOf(hello.sessionId))?.lastError).toContain('connection was lost');
   // it comes back, and all is well again
