@@ -1,6 +1,6 @@
 /**
- * After a statement was repeated because its first answer was lost: waits until what the first try may have committed is as
- * durable as the database promises.
+ * Before a statement that found its work done is acknowledged: waits until what an earlier try may have committed is as durable as
+ * the database promises. That try may have been made by this server or by another one.
  *
  * With synchronous replication a commit waits for a standby. When that wait is cut short (a cancel, a lost connection) the commit
  * stands on the primary alone. The repetition finds its work done, writes nothing, and so waits for no standby: to acknowledge it

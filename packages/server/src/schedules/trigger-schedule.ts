@@ -4,6 +4,7 @@
  */
 import { DroverError, newId } from '@drover/protocol';
 import type { Runner } from '../db/database.js';
+import { replicationBarrier } from '../db/replication-barrier.js';
 import { sql } from '../db/statement.js';
 import { madeJobs } from './ledger.js';
 import { NOW, scheduleNotFound } from './schedule-row.js';
@@ -37,7 +38,11 @@ export async function triggerSchedule(db: Runner, name: string, id: string = new
   if (!schedule) throw scheduleNotFound(name);
   for (let laterMs = 0; laterMs < MAX_ATTEMPTS; laterMs++) {
     const [before] = await db.run<{ nominalAt: string }>(known, [schedule.id, id]);
-    if (before) return before.nominalAt;
+    if (before) {
+      // that trigger, whose answer was lost perhaps, may stand on the primary alone
+      await replicationBarrier(db);
+      return before.nominalAt;
+    }
     const [made] = await db.run<{ nominalAt: string }>(trigger, [schedule.id, id, laterMs]);
     if (made) return made.nominalAt;
   }

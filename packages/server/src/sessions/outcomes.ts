@@ -11,7 +11,7 @@ import { failpoint } from '@drover/protocol/test-points';
 import type { Logger } from 'pino';
 import { createGatherer } from '../base/gather.js';
 import type { Runner } from '../db/database.js';
-import { isPassing, isUnknown } from '../db/database-error.js';
+import { isPassing } from '../db/database-error.js';
 import { replicationBarrier } from '../db/replication-barrier.js';
 import type { Change } from '../lifecycle/change.js';
 import { completeJobs, completeJobsWithChildren } from '../lifecycle/complete.js';
@@ -93,16 +93,15 @@ export function createOutcomes(deps: OutcomesDeps): Outcomes {
 
   async function writeUntilDone(items: Outcome[]): Promise<Set<string>> {
     let waitMs = RETRY_MIN_MS;
-    let mayBeWritten = false;
     for (;;) {
       try {
         const stale = await write(items);
-        if (mayBeWritten) await replicationBarrier(db);
+        // an earlier try, of this server or of another one, may stand on the primary alone
+        if (stale.size > 0) await replicationBarrier(db);
         failpoint('outcomes.committed');
         return stale;
       } catch (error) {
         if (!isPassing(error)) return isolate(items, error as Error);
-        mayBeWritten ||= isUnknown(error);
         if (signal.aborted) throw error;
         logger.warn({ err: error, outcomes: items.length }, 'outcomes could not be written, trying again');
         await new Promise((resolve) => setTimeout(resolve, waitMs));

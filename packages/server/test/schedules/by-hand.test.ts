@@ -1,6 +1,7 @@
 /** Occurrences that a person asks for, and the ledger that shows them. */
 import { newId } from '@drover/protocol';
 import { describe, expect, it } from 'vitest';
+import type { Runner } from '../../src/db/database.js';
 import { pruneOccurrences } from '../../src/lifecycle/prune.js';
 import { backfillSchedule } from '../../src/schedules/backfill-schedule.js';
 import { listOccurrences } from '../../src/schedules/list-occurrences.js';
@@ -23,6 +24,28 @@ describe('by hand (J7)', () => {
       Array(3).fill('triggered'),
     );
     await expect(triggerSchedule(bench.db.bulk, 'none')).rejects.toThrow('there is no schedule none');
+  });
+
+  it('a trigger that was made before waits for the standby', async () => {
+    await bench.put('s');
+    const id = newId();
+    const statements: string[] = [];
+    const { bulk } = bench.db;
+    const db: Runner = {
+      ...bulk,
+      run(statement, values) {
+        statements.push(statement.name);
+        return bulk.run(statement, values);
+      },
+      runTexts(statement, values) {
+        statements.push(statement.name);
+        return bulk.runTexts(statement, values);
+      },
+    };
+    await triggerSchedule(db, 's', id);
+    expect(statements).not.toContain('replication_barrier');
+    await triggerSchedule(db, 's', id);
+    expect(statements.at(-1)).toBe('replication_barrier');
   });
 
   it('a backfill counts, then fires what has no job, then nothing more', async () => {
