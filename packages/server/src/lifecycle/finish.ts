@@ -79,7 +79,7 @@ export function finish(ending: Ending): string {
 )`;
 }
 
-/** Rows are per server, and a server writes one batch of outcomes at a time, so no statement waits for a row here. */
+/** Rows are per server, so only statements of one server wait for each other here; it writes one batch of outcomes at a time. */
 function addToRollup(retried: string | undefined): string {
   const attempts =
     retried === undefined

@@ -7,7 +7,7 @@
  * a process that died. Sessions and jobs change in one statement, guarded by the lease as it is at that moment: a worker that
  * came back in time keeps everything.
  *
- * When no server could renew (see migration 0001, beacon), expiry proves nothing: leases count as renewed at the end of the gap.
+ * When no server could renew (see drover.beacon), expiry proves nothing: leases count as renewed at the end of the gap.
  */
 import type { Grant } from '@drover/protocol';
 import { isSwitchedOff } from '@drover/protocol/test-points';
