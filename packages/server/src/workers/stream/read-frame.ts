@@ -44,8 +44,9 @@ function isPlainSuccess(item: unknown): item is Extract<Outcome, { kind: 'succee
     typeof id === 'string' &&
     isUuid(id) &&
     Number.isInteger(fence) &&
-    typeof runMs === 'number' &&
-    runMs >= 0 &&
+    // JSON.parse makes Infinity of 1e999
+    Number.isFinite(runMs) &&
+    Number(runMs) >= 0 &&
     (result === undefined || typeof result === 'string') &&
     children === undefined
   );

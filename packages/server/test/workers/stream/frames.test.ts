@@ -146,6 +146,12 @@ describe('after hello', () => {
     ['no window', { kind: 'offer' }, 'invalid_request', /window/],
     ['outcomes that are no list', { kind: 'outcomes', items: {} }, 'invalid_request', /items/],
     ['a frame of outcomes with half a number', { kind: 'outcomes', items: [], batch: 1.5 }, 'invalid_request', /batch/],
+    [
+      'an endless run time',
+      `{"kind":"outcomes","items":[{"kind":"succeeded","id":"${id}","fence":1,"runMs":1e999}]}`,
+      'invalid_request',
+      /runMs/,
+    ],
     ['an outcome that is null', { kind: 'outcomes', items: [null] }, 'invalid_request', /expected object|kind/],
     ['an outcome of no kind', { kind: 'outcomes', items: [{ id, fence: 1 }] }, 'invalid_request', /kind/],
     [
