@@ -50,6 +50,8 @@ with outcome as (
 ), ${finish({ ...ENDING, keep: 'o.children' })}, added as (
   select drover.insert_job_rows(json_agg(child)) as existing
   from finished f, json_array_elements(f.children::json) child
+  -- these have left drover.job, and the history has them only when this statement is over
+  where (child->>'id')::uuid not in (select id from finished)
   having count(*) > 0
 )
 select (select existing from added), ${changeOf('ended', ENDED)} from ended`;
@@ -88,7 +90,9 @@ export async function completeJobsWithChildren(
   const parents = new Set(completed.map(({ id }) => id));
   const children = items.flatMap((item) => (parents.has(item.id) ? item.children : []));
   // the same id twice is one job
-  const added = new Map(children.filter(({ id }) => !existing.has(id)).map((child) => [child.id, toAdded(child)]));
+  const added = new Map(
+    children.filter(({ id }) => !existing.has(id) && !parents.has(id)).map((child) => [child.id, toAdded(child)]),
+  );
   return [...completed, ...added.values()];
 }
 

@@ -195,6 +195,19 @@ test('a child with an id that was seen before, finished or not, is the same job'
   expect(await bench.row(fresh)).toMatchObject({ state: 'ready', payload: 'second', parent_id: parent.id });
 });
 
+test('a child with the id of a job that ends in the same statement is that job', async () => {
+  const [parent, other] = [await bench.running(), await bench.running()];
+  const children = [parent, other].map(({ id }) => rowOf({ id, type: 'child', parentId: parent.id }).job);
+  const completions = [
+    { ...parent, runMs: 1, children },
+    { ...other, runMs: 1, children: [] },
+  ];
+  const changes = await completeJobsWithChildren(bench.db.control, SERVER_ID, completions);
+  expect(idsOf(changes).sort()).toEqual([parent.id, other.id].sort());
+  expect((await bench.row(parent.id)).state).toBe('succeeded');
+  expect((await bench.row(other.id)).state).toBe('succeeded');
+});
+
 test('attempts are used up by failures, and the last one ends the job with all errors kept', async () => {
   const type = `three-${newId()}`;
   const [id] = (await bench.add({ type, maxAttempts: 3 })) as [string];
