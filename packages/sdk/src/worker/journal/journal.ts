@@ -292,7 +292,10 @@ async function recover({ folder, discardDamaged, logger }: JournalOptions): Prom
   if (journal.damage !== undefined) await setAside(path, journal, discardDamaged, logger);
   if (journal.tornBytes > 0) {
     const fields = { path, bytes: journal.tornBytes };
-    logger.warn(fields, 'the end of the journal was being written when its process died; no server has acknowledged it');
+    logger.warn(
+      fields,
+      'the end of the journal was being written when its process died; no server has acknowledged it',
+    );
   }
   for (const body of journal.bodies) state.read(body);
   if (journal.damage !== undefined) state.incomplete();
