@@ -99,7 +99,7 @@ begin
   if cardinality(added) = cardinality(ids) then
     return null;
   end if;
-  return array(select distinct given from unnest(ids) given where given <> all(added));
+  return array(select unnest(ids) except select unnest(added));
 end $$;
 
 -- The same for a JSON array of objects with id, type, queue, payload (JSON text) and options: for children, triggers and the

@@ -133,7 +133,7 @@ export function createAdmission(deps: AdmissionDeps): Admission {
       try {
         const existing = await insertJobs(db, rows, { mayExist: tried > 1 });
         // an earlier try, of this server or of another one, may stand on the primary alone
-        if (unknown !== undefined || existing.size > 0) await replicationBarrier(db);
+        if (existing.size > 0) await replicationBarrier(db);
         return existing;
       } catch (error) {
         if (isUnknown(error)) unknown ??= error;

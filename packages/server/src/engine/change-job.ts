@@ -1,6 +1,7 @@
 /** What a person or a client does to one job that exists. "Not possible" is an answer, with the reason. */
 import type { JobState } from '@drover/protocol';
 import type { Database } from '../db/database.js';
+import { replicationBarrier } from '../db/replication-barrier.js';
 import { cancelJobs, jobState } from '../lifecycle/cancel.js';
 import { failJobByHand } from '../lifecycle/fail-by-hand.js';
 import type { Publish } from '../lifecycle/publish.js';
@@ -31,7 +32,9 @@ export async function failJob(deps: ChangeJobDeps, id: string, reason: string): 
   return changes.length > 0 ? 'done' : refused(deps, id);
 }
 
+/** A client that repeats a change after a lost answer takes its refusal for success: by then it must be on the standby. */
 async function refused({ db }: ChangeJobDeps, id: string): Promise<Refused> {
+  await replicationBarrier(db.bulk);
   const state = await jobState(db.reads, id);
   return state === undefined ? 'not_found' : { wrongState: state };
 }
