@@ -1,7 +1,7 @@
 /**
- * A job type, declared once: its name, the form of its payload and result, the defaults of its jobs and, where one
- * program both enqueues and runs it, its handler. Everything that can be checked is checked here, so that an enqueue
- * checks nothing but the payload.
+ * A job type, declared once: its name, the schemas of its payload and result, the defaults of its jobs and, where one
+ * program both enqueues and runs it, its handler. Everything except the payload is checked here, once, and not at
+ * each enqueue.
  */
 import { DroverError, invalidInput, JOB_DEFAULT_NAMES, newJobSchema } from '@drover/protocol';
 import { type IsolationInput, isolationOption } from './isolation-option.js';
@@ -16,11 +16,11 @@ export type DefineJobOptions<
   ResultInput = unknown,
 > = JobDefaults & {
   type: string;
-  /** Checked when the job is enqueued, and again by the worker, whose handler gets the schema's output. */
+  /** Checked when the job is enqueued, and again by the worker. The handler gets the schema's output. */
   payload?: StandardSchema<Input, Output>;
-  /** Checked when the handler returns, and again by a wait for the result, which gives the schema's output. */
+  /** Checked when the handler returns, and again by a wait for the result, which returns the schema's output. */
   result?: StandardSchema<ResultInput, Result>;
-  /** Whether the handler runs in a process of its own. Default: `'none'`, in the worker's. */
+  /** Whether the handler runs in its own process. Default: `'none'`, in the worker's process. */
   isolation?: IsolationInput | undefined;
 };
 
@@ -70,7 +70,7 @@ export function defineJob(options: DefineJobOptions & HandleOptions & { run?: un
   return Object.freeze(definition);
 }
 
-/** The job with a handler, for a definition that applications share without it. */
+/** Adds a handler to a definition that applications share without one. */
 export function handle<Input, Result, Output, ResultInput>(
   definition: JobDefinition<Input, Result, Output, ResultInput>,
   run: RunJob<Output, NoInfer<ResultInput>>,
@@ -92,7 +92,7 @@ function withHandler<Definition extends JobDefinition, Run>(
   return Object.freeze({ ...definition, run, [JOB]: internals });
 }
 
-/** Added by tsx to everything it loads by `tsImport`. It names an instance inside this very process. */
+/** tsx adds it to everything that it loads by `tsImport`. It names an instance inside this process. */
 const TSX_NAMESPACE = 'tsx-namespace';
 
 export function moduleOption(where: string, value: unknown): string {

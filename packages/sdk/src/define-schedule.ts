@@ -1,16 +1,16 @@
 /**
- * A schedule, declared in code beside its job: when, and which job with which payload. `client.schedules.put` or
- * `client.schedules.sync` brings it to the servers.
+ * A schedule, declared in code beside its job: when it fires, and the job and payload that it creates.
+ * `client.schedules.put` or `client.schedules.sync` sends it to the servers.
  */
 import { DroverError, invalidInput, type NewScheduleInput, nameSchema, newScheduleSchema } from '@drover/protocol';
 import { JOB, type JobReference } from './job-definition.js';
 import { refuse, refuseUnknownOptions } from './options.js';
 import { validate } from './standard-schema.js';
 
-/** The options of a schedule's jobs, in place of those of the job type. */
+/** Options of the schedule's jobs. They override those of the job type. */
 export type ScheduledJobOptions = Omit<NewScheduleInput['job'], 'type' | 'payload'>;
 
-/** Everything of a schedule but its job. */
+/** All fields of a schedule except its job. */
 export type ScheduleOptions = Omit<NewScheduleInput, 'job'>;
 
 export type DefineScheduleOptions<Input> = ScheduleOptions & {
@@ -24,7 +24,7 @@ export type DefineScheduleOptions<Input> = ScheduleOptions & {
 
 export type ScheduleDefinition = {
   readonly name: string;
-  /** As the API takes it. */
+  /** In the format of the API. */
   readonly schedule: NewScheduleInput;
   readonly job: JobReference;
 };
@@ -65,7 +65,7 @@ export function defineSchedule<Input = unknown>(options: DefineScheduleOptions<I
   return Object.freeze({ name, schedule, job });
 }
 
-/** Throws if the payload does not fit the schema of the job type. */
+/** Throws if the payload does not match the schema of the job type. */
 export async function checkSchedulePayload({ name, schedule, job }: ScheduleDefinition): Promise<void> {
   if (typeof job === 'string' || job.payload === undefined) return;
   await validate(job.payload, schedule.job.payload, `the payload of schedule ${name}`);

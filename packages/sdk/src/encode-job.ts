@@ -1,9 +1,9 @@
 /**
- * From a definition, a payload and options to the JSON text of one new job. The client, the handler's
- * children and the transactional enqueue all make their jobs here, so the same call means the same job.
+ * Encodes a definition, a payload and options as the JSON of one new job. The client, children of handlers and the
+ * transactional enqueue all use it, so the same call means the same job.
  *
- * The payload is checked against its schema but sent as it was given: the worker's schema run is the one
- * whose output counts, so a transform happens once.
+ * The payload is checked against its schema but sent as given. Only the worker's run of the schema transforms it, so
+ * a transform happens once.
  */
 import {
   type BulkJob,
@@ -29,7 +29,7 @@ const EXPECTED_REFERENCE = 'what defineJob returns, or a name of letters, digits
 
 export type EncodedJob = BulkJob & { definition: JobDefinition };
 
-/** A promise only if the payload's schema is asynchronous. */
+/** Returns a promise only if the payload's schema is asynchronous. */
 export function encodeJob(
   reference: JobReference,
   payload: unknown,
@@ -41,7 +41,7 @@ export function encodeJob(
   return encodeChecked(definition, payload, options);
 }
 
-/** Throws, or answers a promise that rejects, if the payload does not fit. */
+/** Throws, or returns a promise that rejects, if the payload does not match. */
 export function checkPayload(definition: JobDefinition, payload: unknown): unknown {
   return definition.payload === undefined ? undefined : validate(definition.payload, payload, 'payload');
 }
@@ -59,7 +59,7 @@ export function definitionOf<Input, Result>(reference: JobReference<Input, Resul
   return { type: reference, payload: undefined, result: undefined, [JOB]: internals };
 }
 
-/** The jobs of a call that takes a list, or a job and a list of its payloads. */
+/** The jobs of a call that takes either a list of jobs, or one definition and a list of payloads. */
 export function jobsToAdd(
   first: JobReference | readonly JobToAdd[],
   payloads: readonly unknown[],
@@ -73,7 +73,7 @@ function isList(value: JobReference | readonly JobToAdd[]): value is readonly Jo
   return Array.isArray(value);
 }
 
-/** The job, given that its payload has been checked. */
+/** Encodes a job whose payload has been checked. */
 export function encodeChecked(
   definition: JobDefinition,
   payload: unknown,

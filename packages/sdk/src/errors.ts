@@ -1,12 +1,12 @@
 /**
- * The errors a user throws to steer a job (`PermanentError`, `RetryAfter`, `snooze`) and those the client
- * throws when a job or a call did not end well. `DroverError` of the protocol is the server's answer.
+ * The errors that a handler throws to control its job (`PermanentError`, `RetryAfter`, `snooze`), and those that the
+ * client throws when a job or a call fails. `DroverError` of the protocol is the server's answer.
  */
 import { DroverError, DURATION_EXPECTED, type Duration, type JobError, parseDuration } from '@drover/protocol';
 
 /**
- * What a handler throws is known by a mark, not by its class: a worker module may come with its own copy of
- * this package (a TypeScript module does), and the classes of two copies are not the same.
+ * Control errors are recognised by a mark, not by class: a worker module may bring its own copy of this package (a
+ * TypeScript module does), whose classes differ.
  */
 const STEERING = Symbol.for('@drover/sdk steering');
 type Steering = 'permanent' | 'retryAfter' | 'snooze';
@@ -15,7 +15,7 @@ function isMarked(value: unknown, mark: Steering): boolean {
   return value instanceof Error && (value as { [STEERING]?: unknown })[STEERING] === mark;
 }
 
-/** Thrown by a handler: the job has failed for good; no further attempt is made. */
+/** Thrown by a handler: the job fails without further attempts. */
 export class PermanentError extends Error {
   override readonly name: string = 'PermanentError';
   readonly [STEERING] = 'permanent';
@@ -25,7 +25,7 @@ export class PermanentError extends Error {
   }
 }
 
-/** Thrown by a handler: this attempt failed; the next one comes after `delay` instead of the back-off. */
+/** Thrown by a handler: this attempt failed, and the next one starts after `delay` instead of the back-off. */
 export class RetryAfter extends Error {
   override readonly name: string = 'RetryAfter';
   readonly [STEERING] = 'retryAfter';
@@ -41,7 +41,7 @@ export class RetryAfter extends Error {
   }
 }
 
-/** Made by `snooze()`. An error so that it can be thrown from any depth; no attempt is used up. */
+/** Created by `snooze()`. An error, so that it can be thrown from any depth. It uses up no attempt. */
 export class Snooze extends Error {
   override readonly name = 'Snooze';
   readonly [STEERING] = 'snooze';
@@ -57,12 +57,12 @@ export class Snooze extends Error {
   }
 }
 
-/** Throw or return it from a handler to be run again later without using up an attempt. */
+/** Throw or return it from a handler to run again later without using up an attempt. */
 export function snooze(delay: Duration): Snooze {
   return new Snooze(delay);
 }
 
-/** The job whose result was asked for has failed; `error` is what its last attempt reported. */
+/** The awaited job has failed. `error` is what its last attempt reported. */
 export class JobFailedError extends Error {
   override readonly name = 'JobFailedError';
   readonly id: string;
@@ -75,7 +75,7 @@ export class JobFailedError extends Error {
   }
 }
 
-/** The job whose result was asked for was cancelled. */
+/** The awaited job was cancelled. */
 export class JobCancelledError extends Error {
   override readonly name = 'JobCancelledError';
   readonly id: string;
@@ -86,12 +86,12 @@ export class JobCancelledError extends Error {
   }
 }
 
-/** A time limit has passed: of a wait for a result, or of one attempt (then the reason of its signal). */
+/** A time limit has passed: of a wait for a result, or of an attempt (then it is the reason of the signal). */
 export class TimeoutError extends Error {
   override readonly name = 'TimeoutError';
 }
 
-/** No server answered. Whether the last request had an effect is not known; repeating it is safe. */
+/** No server answered. The last request may have had an effect; repeating it is safe. */
 export class ConnectionError extends Error {
   override readonly name = 'ConnectionError';
 }

@@ -1,9 +1,9 @@
 /**
  * The `isolation` of a job type: as given, and with every default filled in.
  *
- * `memory` limits what the handler's process and everything it started keep resident, all together. It is
- * measured ten times a second (see `watchdog.ts`), so a process may exceed it for that long. The JavaScript
- * heap gets the same limit by `--max-old-space-size`, which V8 keeps to the byte.
+ * `memory` limits the resident memory of the handler's process and all its descendants together. It is measured ten
+ * times a second (see `watchdog.ts`), so a process may exceed it for that long. The JavaScript heap gets the same
+ * limit by `--max-old-space-size`, which V8 enforces exactly.
  */
 import type { Duration } from '@drover/protocol';
 import { durationOption, integerOption, refuse, refuseUnknownOptions } from './options.js';
@@ -11,24 +11,24 @@ import { durationOption, integerOption, refuse, refuseUnknownOptions } from './o
 const MIB = 1024 * 1024;
 const UNIT_BYTES: Readonly<Record<string, number>> = { MiB: MIB, GiB: 1024 * MIB };
 const SIZE_PATTERN = /^(\d{1,7}(?:\.\d{1,3})?)(MiB|GiB)$/;
-/** The idle process of a small handler takes about 90 MiB, most of it Node itself; less is no limit but a failure. */
+/** An idle process takes about 90 MiB, most of it Node itself, so a lower limit could only fail. */
 const MIN_MEMORY_BYTES = 128 * MIB;
 const MAX_MEMORY_BYTES = 1024 * 1024 * MIB;
-/** A process ends after this many jobs, so that what their handlers leak has an end too. */
+/** A process ends after this many jobs, which bounds what handlers leak. */
 const DEFAULT_MAX_JOBS = 1000;
 const MAX_JOBS = 1_000_000;
-/** Between the abort of its signal and the kill of a handler that goes on. */
+/** Time between the abort of a handler's signal and the kill of its process. */
 const DEFAULT_GRACE_MS = 5000;
 
 export type MemorySize = number | `${number}${'MiB' | 'GiB'}`;
 
 export type ProcessIsolationInput = {
   kind: 'process';
-  /** Limit for the process and everything it started, such as `"512MiB"`, or in bytes. Default: Node's own limits. */
+  /** Limit for the process and all its descendants, in bytes or such as `"512MiB"`. Default: Node's own limits. */
   memory?: MemorySize | undefined;
-  /** Whether the process is used for further jobs of its type, or for how many in all. Default: 1000. */
+  /** Whether the process runs further jobs of its type, or how many in total. Default: 1000. */
   reuse?: boolean | number | undefined;
-  /** How long a handler may go on after its signal was aborted before it is killed. Default 5 s. */
+  /** How long a handler may continue after its signal was aborted. Then it is killed. Default: 5 s. */
   grace?: Duration | undefined;
 };
 
@@ -44,7 +44,7 @@ export type ProcessIsolation = {
 const OPTION_NAMES = ['kind', 'memory', 'reuse', 'grace'] as const;
 const EXPECTED = '"none", "process" or { kind: "process", memory?, reuse?, grace? }';
 
-/** No isolation is `undefined`, which is also what definitions of older copies of the SDK have. */
+/** Undefined means no isolation; definitions of older copies of the SDK have no such field. */
 export function isolationOption(where: string, value: unknown): ProcessIsolation | undefined {
   if (value === undefined || value === 'none') return undefined;
   const given = value === 'process' ? { kind: value } : value;

@@ -1,6 +1,6 @@
 /**
- * The types of a job: its definition, the context of its handler and the options of an enqueue. They are in one file
- * because they refer to each other: a handler enqueues children, and children are named by their definitions.
+ * The types of a job: its definition, the context of its handler and the options of an enqueue. They share one file
+ * because they refer to each other: a handler enqueues children, which are named by their definitions.
  */
 import type { JobDefaultsInput, JobOptionsInput, NewJob } from '@drover/protocol';
 import type { Snooze } from './errors.js';
@@ -9,28 +9,28 @@ import type { LogFields } from './logger.js';
 import type { StandardSchema } from './standard-schema.js';
 
 /**
- * Where a definition keeps what only the SDK reads. Registered for the process, because a worker module may come with
- * its own copy of this package (a TypeScript module does), and its definitions must be recognised all the same.
+ * Where a definition keeps what only the SDK reads. The symbol is registered for the process: a worker module may
+ * bring its own copy of this package (a TypeScript module does), and its definitions must be recognised.
  */
 export const JOB: unique symbol = Symbol.for('@drover/sdk job');
 
 export type JobInternals = {
   /** Undefined: the handler runs in the worker's process. */
   readonly isolation: ProcessIsolation | undefined;
-  /** Parsed: durations in milliseconds. */
+  /** Parsed: durations are in milliseconds. */
   readonly defaults: Readonly<Omit<NewJob, 'id' | 'payload' | 'delay' | 'runAt' | 'expiresAt'>>;
   /** The defaults as the inside of a JSON object, so that an enqueue only adds its id and payload. */
   readonly encodedDefaults: string;
-  /** Address of the module that exports the job; the process of an isolated handler loads it from there. */
+  /** URL of the module that exports the job. The process of an isolated handler loads it from there. */
   readonly module?: string | undefined;
-  /** Address of a module that must be loaded first, so that `module` can be. */
+  /** URL of a module that must be loaded before `module`. */
   readonly loader?: string | undefined;
 };
 
 /**
- * What `defineJob` returns. `Input` is what an enqueue takes and `Result` what a wait for the result gives. `Output` is
- * the payload that the handler gets and `ResultInput` what it returns; they differ from the first two only if a schema
- * transforms, and only `defineJob` and `handle` use them.
+ * What `defineJob` returns. `Input` is what an enqueue takes, `Result` what a wait for the result returns. `Output`
+ * is the payload that the handler gets, `ResultInput` what it returns. The last two differ from the first two only if
+ * a schema transforms; only `defineJob` and `handle` use them.
  */
 export type JobDefinition<Input = unknown, Result = unknown, Output = unknown, ResultInput = unknown> = {
   readonly type: string;
@@ -39,15 +39,14 @@ export type JobDefinition<Input = unknown, Result = unknown, Output = unknown, R
   readonly [JOB]: JobInternals;
 };
 
-/** The handler of a job. */
 export type RunJob<Output, ResultInput> = (
   context: JobContext<Output>,
 ) => Promise<ResultInput | Snooze> | ResultInput | Snooze;
 
-/** A definition with its handler, from `defineJob` with `run` or from `handle`: what a worker takes. */
+/** A definition with its handler, from `defineJob` with `run` or from `handle`. Workers take these. */
 export type RunnableJob = JobDefinition & { readonly run: (context: JobContext<never>) => unknown };
 
-/** A definition, or the bare name of a type that is defined elsewhere. */
+/** A definition, or the name of a type that is defined elsewhere. */
 export type JobReference<Input = unknown, Result = unknown> = JobDefinition<Input, Result> | string;
 
 export type JobDefaults = JobDefaultsInput;
@@ -58,32 +57,32 @@ export type EnqueueOptions = JobOptionsInput;
 /** One of many jobs to add at once. */
 export type JobToAdd = { job: JobReference; payload?: unknown; options?: EnqueueOptions | undefined };
 
-/** The payload may be left out where its type allows `undefined`. */
+/** The payload is optional where its type allows `undefined`. */
 export type PayloadArguments<Input> = undefined extends Input
   ? [payload?: NoInfer<Input>, options?: EnqueueOptions]
   : [payload: NoInfer<Input>, options?: EnqueueOptions];
 
-/** What a handler is given. All members may be taken out by destructuring. */
+/** What a handler is given. Its members can be destructured. */
 export type JobContext<Payload = unknown> = {
   readonly payload: Payload;
-  /** Aborted when the job is cancelled, out of time or lost to another worker, and when the worker must stop. */
+  /** Aborted when the job is cancelled, times out or is lost to another worker, and when the worker must stop. */
   readonly signal: AbortSignal;
   readonly id: string;
   readonly type: string;
   readonly queue: string;
-  /** The first is 1. */
+  /** The first attempt is 1. */
   readonly attempt: number;
   readonly maxAttempts: number;
-  /** Grows with every start of this job: give it to a store that refuses writes with an older number. */
+  /** Grows with every start of this job. Pass it to a store that refuses writes with a lower number. */
   readonly fence: number;
-  /** The same over all attempts of this job: give it to services that recognise repeated calls. */
+  /** The same for all attempts of this job. Pass it to services that recognise repeated calls. */
   readonly idempotencyKey: string;
-  /** The schedule that made this job and the nominal time it stands for; undefined for other jobs. */
+  /** The schedule that created this job and its nominal time. Undefined for other jobs. */
   readonly occurrence: { readonly schedule: string; readonly nominalAt: string } | undefined;
   readonly log: JobLog;
-  /** Shows how far the job is. Only the latest value is kept, and it is sent a few times per second. */
+  /** Reports progress. Only the latest value is kept; it is sent a few times per second. */
   readonly progress: (value: unknown) => void;
-  /** Adds a job that comes into existence with this one's success, or not at all. */
+  /** Adds a job that is created only if this job succeeds. */
   readonly enqueue: EnqueueChild;
 };
 
@@ -92,7 +91,7 @@ export type EnqueueChild = <Input>(
   ...rest: PayloadArguments<Input>
 ) => { readonly id: string };
 
-/** A line with or without fields of its own; the job's fields are added. */
+/** A log line, optionally with fields of its own. The job's fields are added. */
 export type JobLogMethod = {
   (message: string): void;
   (fields: LogFields, message: string): void;

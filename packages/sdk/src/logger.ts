@@ -1,4 +1,4 @@
-/** Logging as the SDK needs it. A pino logger fits as it is; without one, warnings and errors go to stderr. */
+/** The logger that the SDK needs. A pino logger fits. Without one, warnings and errors go to stderr. */
 
 export type LogFields = Record<string, unknown>;
 
@@ -9,7 +9,7 @@ export type Logger = {
   error(fields: LogFields, message: string): void;
 };
 
-/** One JSON line for each warning and error, so that nothing serious is silent in a fresh installation. */
+/** Writes one JSON line per warning and error, so that a fresh installation shows serious problems. */
 export const stderrLogger: Logger = {
   debug() {},
   info() {},

@@ -1,9 +1,9 @@
-/** Checks that every entry point makes on the options it is given. */
+/** Checks that every entry point applies to its options. */
 import { DroverError, DURATION_EXPECTED, nearest, parseDuration } from '@drover/protocol';
 
 export { MAX_TIMER_MS } from './timer-limit.js';
 
-/** A misspelt option must not be silently without effect. */
+/** A misspelt option must not be ignored silently. */
 export function refuseUnknownOptions(where: string, options: object, known: readonly string[]): void {
   for (const name of Object.keys(options)) {
     if (known.includes(name)) continue;
@@ -15,7 +15,7 @@ export function refuseUnknownOptions(where: string, options: object, known: read
   }
 }
 
-/** Milliseconds of a duration option, or of its default. */
+/** Milliseconds of a duration option, or its default. */
 export function durationOption(where: string, name: string, value: unknown, fallbackMs: number): number {
   if (value === undefined) return fallbackMs;
   return parseDuration(value) ?? refuse(where, name, value, DURATION_EXPECTED);

@@ -1,4 +1,4 @@
-/** The error in the body of an answer, if a Drover server has sent it. */
+/** Returns the error in the body of an answer, if a Drover server has sent it. */
 import { DroverError, isErrorCode } from '@drover/protocol/errors';
 
 export function serverError(text: string): DroverError | undefined {
@@ -6,7 +6,7 @@ export function serverError(text: string): DroverError | undefined {
   try {
     body = JSON.parse(text);
   } catch {
-    // Whoever sent this was not a Drover server; the caller reports the text.
+    // Not sent by a Drover server; the caller reports the text.
     return undefined;
   }
   const error = (body as { error?: { code?: unknown; message?: unknown; details?: unknown } } | null)?.error;

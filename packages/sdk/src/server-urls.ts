@@ -1,9 +1,9 @@
-/** Where the servers are: one or more base addresses, from the option, from `DROVER_URL`, or the default. */
+/** The base addresses of the servers: from the option, from `DROVER_URL`, or the default. */
 import { DroverError } from '@drover/protocol/errors';
 
 export const DEFAULT_URL = 'http://127.0.0.1:8420';
 
-/** Servers one client or worker keeps in mind. */
+/** Servers that one client or worker remembers. */
 export const MAX_SERVERS = 100;
 
 /** Base addresses without a trailing slash, at least one. */

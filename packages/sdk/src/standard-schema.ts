@@ -1,6 +1,6 @@
 /**
- * Standard Schema (https://standardschema.dev): the interface that zod, valibot, arktype and others
- * share. It is written out here because it is an agreement, not code: users bring their own library.
+ * Standard Schema (https://standardschema.dev): the interface that zod, valibot, arktype and others share. Copied
+ * here because it is only an interface; users bring their own library.
  */
 import { DroverError, type FieldIssue, fieldName } from '@drover/protocol';
 
@@ -32,8 +32,8 @@ export function isStandardSchema(value: unknown): value is StandardSchema {
 }
 
 /**
- * The schema's output for a value. It answers a promise only if the schema itself is asynchronous, so
- * that the usual case costs no turn of the microtask queue.
+ * The schema's output for a value. Returns a promise only if the schema itself is asynchronous, so that the usual
+ * case costs no turn of the microtask queue.
  */
 export function validate<Output>(
   schema: StandardSchema<unknown, Output>,
@@ -73,7 +73,7 @@ function shorten(value: unknown): string {
   try {
     text = JSON.stringify(value) ?? String(value);
   } catch {
-    // A cycle or a BigInt: its kind says enough for an error message.
+    // A cycle or a BigInt: its kind is enough for an error message.
     text = Object.prototype.toString.call(value);
   }
   return text.length > SHOWN_VALUE_LENGTH ? `${text.slice(0, SHOWN_VALUE_LENGTH)}…` : text;

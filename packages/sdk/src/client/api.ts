@@ -1,6 +1,6 @@
 /**
- * The HTTP API as typed calls. Method, path, what a route takes and what it answers come from the route table; an
- * answer is parsed with the route's own schema, so what a caller gets is what its type says.
+ * The HTTP API as typed calls. Method, path, input and answer of each route come from the route table. Answers are
+ * parsed with the route's own schema, so a caller gets what its type says.
  */
 import {
   checkAnswer,
@@ -42,8 +42,8 @@ export class Api {
   }
 
   /**
-   * A change of a job. Undefined if an earlier try, whose answer was lost, has made it: the server refuses the
-   * repetition and names one of these states.
+   * Changes a job. Undefined if an earlier try has already made the change and its answer was lost: the server then
+   * refuses the repetition and names one of these states.
    */
   change<Name extends RouteName>(
     name: Name,
@@ -59,7 +59,7 @@ export class Api {
     return answer === undefined ? undefined : parseAnswer(name, answer);
   }
 
-  /** Adds jobs in the bulk format; gives the places of those that existed already. */
+  /** Adds jobs in the bulk format. Returns the places of those that existed already. */
   async addJobs(body: RequestText): Promise<ReadonlySet<number>> {
     const { method, path, bodyType } = ROUTES.enqueueBulk;
     const answer = await this.#requester.request({ method, path, body, mediaType: bodyType, isCall: true });
@@ -96,7 +96,7 @@ function queryText(query: object): string {
   return text.size === 0 ? '' : `?${text}`;
 }
 
-/** A server that answers in another form is no Drover server, or of a version that this client cannot read. */
+/** An answer in another form comes from a server of another version, or not from a Drover server. */
 function parseAnswer<Name extends RouteName>(name: Name, answer: unknown): RouteAnswer<Name> {
   const checked = checkAnswer(name, answer);
   if (checked.success) return checked.data;

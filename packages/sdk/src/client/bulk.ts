@@ -1,23 +1,23 @@
 /**
- * Many jobs in as few requests as the limits allow. Each request is all or nothing; over one request's
- * limits there are several, sent one after the other so that the jobs keep their order. The next one is
- * encoded while the server works on the one before.
+ * Sends many jobs in as few requests as the limits allow. Each request is all or nothing. Jobs beyond the limits of
+ * one request go into further requests, sent one after the other to keep the order. The next request is encoded while
+ * the server works on the current one.
  *
- * When a request fails, the call rejects and the requests before it have taken effect.
+ * When a request fails, the call rejects; the requests before it have taken effect.
  */
 import { type BulkJob, LIMITS, writeBulk } from '@drover/protocol';
 import { type EncodedJob, encodeJob } from '../encode-job.js';
 import type { JobDefinition, JobToAdd } from '../job-definition.js';
 
-/** Room in a request for the ids and the line breaks of one job beside its head and payload. */
+/** Bytes that one job adds to a request for its id and line breaks, besides head and payload. */
 const OVERHEAD_BYTES = 64;
 /** A character of a string takes up to three bytes in UTF-8. */
 const BYTES_PER_CHARACTER = 3;
 
-/** A job that a request has added, or has found under its id. */
+/** A job that a request has added, or that existed already. */
 export type AddedJob = { id: string; created: boolean; definition: JobDefinition };
 
-/** Sends the body of a batch of jobs; gives the places of those that existed already. */
+/** Sends the body of a batch of jobs. Returns the places of those that existed already. */
 export type SendBulk = (body: Buffer) => Promise<ReadonlySet<number>>;
 
 type Chunk = { jobs: EncodedJob[]; body: Buffer; next: number };
@@ -57,7 +57,7 @@ async function encodeChunk(items: readonly JobToAdd[], from: number): Promise<Ch
   return { jobs, body: Buffer.from(writeBulk(jobs)), next: index };
 }
 
-/** A guess that is never too small; only large jobs are measured. */
+/** An upper bound that is cheap to compute. Only large jobs are measured exactly. */
 function sizeAtMost({ head, payload }: BulkJob): number {
   const bytes = BYTES_PER_CHARACTER * (head.length + payload.length);
   return OVERHEAD_BYTES + (bytes < LIMITS.payloadBytes ? bytes : Buffer.byteLength(head) + Buffer.byteLength(payload));

@@ -1,8 +1,8 @@
 /**
- * A WebSocket to one server on which requests cost less than over HTTP (see calls in the protocol).
+ * A WebSocket to one server that makes requests cheaper than HTTP (see calls in the protocol).
  *
- * What always holds: every call settles, with its answer or with the end of the connection. The socket keeps
- * the process alive while a call waits, and only a moment longer, as an idle HTTP connection does.
+ * Invariant: every call settles, with its answer or with the end of the connection. The socket keeps the process
+ * alive only while a call waits and for up to one watch interval after, as an idle HTTP connection does.
  */
 import type { Socket } from 'node:net';
 import { CALLS_PATH, callText, parseAnswer } from '@drover/protocol';
@@ -12,14 +12,14 @@ import { TimeoutError } from '../errors.js';
 import type { HttpAnswer, ServerAddress } from './http-transport.js';
 
 const HANDSHAKE_MS = 5000;
-/** How much later than due it may be noticed that a call has no answer, or that no call waits any more. */
+/** How late it may be noticed that an answer is overdue or that no call waits any more. */
 const WATCH_MS = 50;
 
 type Waiting = {
   resolve: (answer: HttpAnswer) => void;
   reject: (error: Error) => void;
   timeoutMs: number;
-  /** By the monotonic clock. */
+  /** On the monotonic clock. */
   giveUpAt: number;
 };
 
@@ -34,12 +34,12 @@ export class CallStream {
   #wasOpen = false;
   #failure: Error | undefined;
 
-  /** `ended` is called once, and tells whether the server had taken the connection. */
+  /** `ended` is called once. It says whether the server had accepted the connection. */
   constructor(server: ServerAddress, token: string | undefined, ended: (wasOpen: boolean) => void) {
     this.#server = server;
     const socket = new WebSocket(`${server.href.replace(/^http/, 'ws').replace(/\/+$/, '')}${CALLS_PATH}`, {
       perMessageDeflate: false,
-      // the answers are JSON, and what is not UTF-8 in them is no more than a replaced character
+      // answers are JSON; invalid UTF-8 in them only shows as a replacement character
       skipUTF8Validation: true,
       maxPayload: LIMITS.requestBytes,
       handshakeTimeout: HANDSHAKE_MS,
@@ -66,7 +66,7 @@ export class CallStream {
     });
   }
 
-  /** Whether it takes another call: the server allows only so many that wait for their answers. */
+  /** Whether another call fits: the server limits how many may wait for their answers. */
   get isFree(): boolean {
     return this.#socket.readyState === WebSocket.OPEN && this.#waiting.size < LIMITS.callsUnderWay / 2;
   }
@@ -76,7 +76,7 @@ export class CallStream {
       const number = ++this.#last;
       this.#waiting.set(number, { resolve, reject, timeoutMs, giveUpAt: performance.now() + timeoutMs });
       if (this.#watch === undefined) this.#startWatch();
-      // as bytes: those leave in one piece with the head of their frame, which a string does not
+      // bytes are sent in one piece with the head of their frame; a string is not
       this.#socket.send(Buffer.from(callText(number, body)), { binary: false });
     });
   }
@@ -114,7 +114,7 @@ export class CallStream {
     this.#tcp?.unref();
   }
 
-  /** A server that leaves one call unanswered would leave the next ones too. */
+  /** A server that leaves one call unanswered would leave the next ones unanswered too. */
   #giveUp(timeoutMs: number): void {
     this.#failure ??= new TimeoutError(`${this.#server.href} did not answer within ${timeoutMs} ms`);
     this.#socket.terminate();

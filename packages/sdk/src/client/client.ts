@@ -1,7 +1,7 @@
 /**
- * The client: what an application uses to add jobs and to ask for their results. It talks to the HTTP API of any
- * server of the list, moves to the next one when one does not answer, and keeps no state that a crash could lose:
- * a promise that has resolved is in the database.
+ * The client: applications use it to add jobs and to wait for results. It talks to the HTTP API of any server in the
+ * list and moves to the next one when a server does not answer. It keeps no state that a crash could lose: when a
+ * call resolves, its effect is in the database.
  */
 import {
   type Duration,
@@ -31,7 +31,7 @@ const DEFAULT_RETRIES = 5;
 const MAX_RETRIES = 100;
 
 export type ClientOptions = {
-  /** Base address of a server, or several (a list, or a string with commas). Default: `DROVER_URL`, or this machine. */
+  /** Base address of a server, or several (a list, or a string with commas). Default: `DROVER_URL`, or localhost. */
   url?: string | readonly string[] | undefined;
   /** Default: `DROVER_TOKEN`. */
   token?: string | undefined;
@@ -97,8 +97,8 @@ export class Client {
   }
 
   /**
-   * Adds many jobs, in their order. Up to 10,000 of them are sent in one request, which adds all or none; more are
-   * split over several requests, and if one fails, those before it have been added.
+   * Adds many jobs, in order. Up to 10,000 of them are sent in one request, which adds all or none. More are split
+   * over several requests; if one fails, the jobs of the requests before it have been added.
    */
   enqueueMany<Input, Result>(
     job: JobReference<Input, Result>,
@@ -113,7 +113,7 @@ export class Client {
     return added.map((job) => enqueuedJob(this.#api, job, job.definition));
   }
 
-  /** A job whose id is known. With its definition, the result is typed and checked. Sends nothing. */
+  /** A job by its id. With a definition, the result is typed and checked. Sends nothing. */
   job(id: string): JobHandle;
   job<Input, Result>(definition: JobDefinition<Input, Result>, id: string): JobHandle<Result>;
   job(first: string | JobDefinition, second?: string): JobHandle {
@@ -127,7 +127,7 @@ export class Client {
     return this.#api.call('listJobs', { query: filter });
   }
 
-  /** All jobs that fit; the loop fetches page after page. */
+  /** All matching jobs; fetches page after page. */
   async *listAll(filter: JobFilter = {}): AsyncGenerator<Job, void, undefined> {
     let { cursor } = filter;
     do {
@@ -137,7 +137,7 @@ export class Client {
     } while (cursor !== undefined);
   }
 
-  /** Starts no more jobs of a queue, of a type, on a worker (by its id), or at all. Running jobs continue. */
+  /** Stops the start of jobs of a queue, of a type, on a worker (by its id), or everywhere. Running jobs continue. */
   async pause(what: PauseTarget, { note }: { note?: string | undefined } = {}): Promise<void> {
     const body = { note };
     if ('queue' in what) await this.#api.call('pauseQueue', { params: { name: what.queue }, body });
@@ -153,7 +153,7 @@ export class Client {
     else await this.#api.call('resumeCluster', {});
   }
 
-  /** The queues, types, workers (by id) and, if so, the cluster that are paused. */
+  /** The paused queues, types and workers (by id), and the pause of the cluster if there is one. */
   async pauses(): Promise<Pause[]> {
     return (await this.#api.call('listPauses', {})).items;
   }
@@ -174,7 +174,7 @@ export class Client {
     return (await this.#api.call('listServers', {})).items;
   }
 
-  /** Waits for the enqueues that are under way, then ends every connection; waits for results end with an error. */
+  /** Waits for enqueues in progress, then closes every connection. Waits for results reject. */
   async close(): Promise<void> {
     await this.#gatherer.whenIdle();
     this.#api.close();

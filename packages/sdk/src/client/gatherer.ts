@@ -1,27 +1,25 @@
 /**
- * Gather, never wait: the first job goes out at once; those that come while requests are under way go
- * together in the next one. No timer, so a lone enqueue has no added latency and a busy client sends
- * batches of hundreds.
+ * Batches enqueues without a timer: the first job is sent at once; jobs that arrive while a request is in progress
+ * share the next one. A single enqueue has no added latency, and a busy client sends batches of hundreds.
  *
- * What always holds: a caller hears only about its own job. A gathered batch is all or nothing for the
- * server, so when it is refused for its content, the jobs that are at fault are found and sent alone, and
- * the others are sent again without them.
+ * Invariant: a caller only learns about its own job. The server accepts or refuses a batch as a whole. When it
+ * refuses a batch for its content, the jobs at fault are sent alone and the others again without them.
  */
 import { type BulkJob, DroverError, LIMITS } from '@drover/protocol';
 
 const MAX_REQUESTS_IN_FLIGHT = 2;
-/** Characters of one request: large enough to amortise it, small enough to build without a pause. */
+/** Characters of one request: large enough to amortise it, small enough to build without blocking the event loop. */
 const MAX_BATCH_LENGTH = 8 * 1024 * 1024;
-/** Characters that may wait for their request in all. */
+/** Total characters that may wait for a request. */
 const MAX_WAITING_LENGTH = 256 * 1024 * 1024;
 
-/** Sends jobs as one request; gives the places of those that existed already. */
+/** Sends jobs as one request. Returns the places of those that existed already. */
 export type SendJobs = (jobs: readonly BulkJob[]) => Promise<ReadonlySet<number>>;
 
 type Waiting = {
   job: BulkJob;
   length: number;
-  /** `created`: the job did not exist. */
+  /** `created` is false if the job existed already. */
   resolve: (created: boolean) => void;
   reject: (error: unknown) => void;
 };
@@ -54,7 +52,7 @@ export class Gatherer {
     });
   }
 
-  /** Resolves when nothing waits and nothing is under way. */
+  /** Resolves when no job waits and no request is in progress. */
   whenIdle(): Promise<void> {
     if (this.#isIdle()) return Promise.resolve();
     return new Promise((resolve) => this.#idleListeners.push(resolve));
@@ -86,7 +84,7 @@ export class Gatherer {
     return batch;
   }
 
-  /** Never rejects: every way out settles the promises of the batch. */
+  /** Never rejects: every path settles the promises of the batch. */
   async #deliver(batch: Waiting[]): Promise<void> {
     const groups = [batch];
     for (let group = groups.pop(); group !== undefined; group = groups.pop()) {
@@ -110,7 +108,7 @@ function isAboutContent(error: unknown): error is DroverError {
   return error instanceof DroverError && (error.status === 400 || error.status === 413);
 }
 
-/** The jobs that the server named, each alone, apart from the rest; halves if it named none. */
+/** Splits off each job that the server named; halves the group if it named none. */
 function separate(group: Waiting[], error: DroverError): Waiting[][] {
   const named = namedJobs(error.details);
   const isNamed = (_job: Waiting, index: number) => named.has(index);

@@ -1,8 +1,8 @@
 /**
- * One HTTP request to one server, and nothing more: no retry, no meaning of a status.
+ * Sends one HTTP request to one server. No retries, and no interpretation of the status.
  *
- * node:http with kept-alive sockets rather than `fetch`, which costs several times the CPU for a small
- * body. Waiting requests (long polls) have their own sockets, so they cannot hold up an enqueue.
+ * Uses node:http with keep-alive sockets, because `fetch` costs several times the CPU for a small body. Long polls
+ * have their own sockets, so they cannot delay an enqueue.
  */
 import { type ClientRequest, Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
@@ -11,14 +11,14 @@ import { TimeoutError } from '../errors.js';
 const MAX_SOCKETS = 64;
 const MAX_WAITING_SOCKETS = 256;
 
-/** A text as such, or as its bytes in UTF-8. */
+/** A string, or its bytes in UTF-8. */
 export type RequestText = string | Buffer;
 
 export type HttpRequest = {
   method: string;
   path: string;
   body?: RequestText | undefined;
-  /** Of the body; absent: JSON. */
+  /** Media type of the body. Default: JSON. */
   mediaType?: string | undefined;
   timeoutMs: number;
   /** The answer is expected to take long. */
@@ -28,7 +28,7 @@ export type HttpRequest = {
 
 export type HttpAnswer = { status: number; text: string; retryAfterMs: number | undefined };
 
-/** A base address, taken apart once. */
+/** A base address, parsed once. */
 export type ServerAddress = { href: string; secure: boolean; hostname: string; port: string; basePath: string };
 
 export function serverAddress(href: string): ServerAddress {
@@ -36,7 +36,7 @@ export function serverAddress(href: string): ServerAddress {
   return {
     href,
     secure: url.protocol === 'https:',
-    // An IPv6 address stands in brackets in a URL and without them in a socket's options.
+    // In a URL an IPv6 address has brackets; in a socket's options it has none.
     hostname: url.hostname.replace(/^\[(.*)\]$/, '$1'),
     port: url.port,
     basePath: url.pathname.replace(/\/+$/, ''),
@@ -52,7 +52,7 @@ export class HttpTransport {
     this.#headers = { accept: 'application/json', ...(token ? { authorization: `Bearer ${token}` } : {}) };
   }
 
-  /** The answer whatever its status; rejects if there is none. */
+  /** Resolves with the answer, whatever its status. Rejects if there is none. */
   send(server: ServerAddress, request: HttpRequest): Promise<HttpAnswer> {
     return new Promise((resolve, reject) => {
       const pools = server.secure ? this.#secure : this.#plain;
@@ -85,7 +85,7 @@ export class HttpTransport {
     return body === undefined ? this.#headers : { ...this.#headers, 'content-type': mediaType };
   }
 
-  /** Ends every socket, also those in use. */
+  /** Destroys every socket, also those in use. */
   close(): void {
     for (const pools of [this.#plain, this.#secure]) {
       pools.prompt.destroy();

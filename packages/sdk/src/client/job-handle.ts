@@ -1,4 +1,4 @@
-/** One job by its id: `enqueue` returns it, and `client.job(id)` makes it from an id that is known. */
+/** One job by its id. `enqueue` returns it; `client.job(id)` makes it from a known id. */
 import type { Job, JobState, JobWithAttempts } from '@drover/protocol';
 import type { JobDefinition } from '../job-definition.js';
 import type { Api } from './api.js';
@@ -31,7 +31,7 @@ export class JobHandle<Result = unknown> {
     return this.#api.call('getJob', { params: { id: this.id } });
   }
 
-  /** Ends a queued job at once; the handler of a running one is told to stop. */
+  /** Ends a queued job at once. Tells the handler of a running job to stop. */
   cancel(): Promise<Job> {
     return this.#change('cancelJob', {}, ['cancelled']);
   }
@@ -41,12 +41,12 @@ export class JobHandle<Result = unknown> {
     return this.#change('retryJob', {}, ['ready', 'running']);
   }
 
-  /** Ends an `unknown` job as failed, when a person has found out that it did not do its work. */
+  /** Marks an `unknown` job as failed, after a person has found that it did not do its work. */
   fail(reason?: string): Promise<Job> {
     return this.#change('failJob', { body: { reason } }, ['failed']);
   }
 
-  /** An earlier try whose answer was lost may have changed the job: then its state is one of `doneIn`. */
+  /** `doneIn`: the states that show that an earlier try, whose answer was lost, has already made the change. */
   async #change(
     route: 'cancelJob' | 'retryJob' | 'failJob',
     input: { body?: { reason: string | undefined } },

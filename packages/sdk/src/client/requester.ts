@@ -1,9 +1,9 @@
 /**
- * A request to whichever server answers: repeats it on the next server until one does, the tries are used
- * up or the deadline has passed.
+ * Sends a request to any server that answers: repeats it on the next server until one answers, the tries are used up,
+ * or the deadline has passed.
  *
- * Every request may be repeated: reads change nothing, an enqueue carries its ids, and a change of a job that its first try has made
- * is refused by its state, which then says that it is done (`doneIn`). So a lost answer is never a reason to fail.
+ * Every request is safe to repeat. Reads change nothing, an enqueue carries its ids, and a repeated change of a job
+ * is refused with a state that shows that the change was made (`doneIn`). So a lost answer never fails a call.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DroverError, type ErrorCode, type JobState } from '@drover/protocol';
@@ -15,7 +15,7 @@ import { Transport } from './transport.js';
 const FIRST_PAUSE_MS = 100;
 const PAUSE_FACTOR = 3;
 const LONGEST_PAUSE_MS = 5000;
-/** One try gets this share of the deadline, so that a server that hangs leaves time for another. */
+/** A single try gets this share of the deadline, so that a server that hangs leaves time for another. */
 const SHARE_OF_DEADLINE = 1 / 3;
 const SHOWN_BODY_LENGTH = 200;
 
@@ -25,11 +25,11 @@ export type ApiRequest = {
   body?: RequestText | undefined;
   /** How long the server may wait before it answers. */
   waitMs?: number | undefined;
-  /** Absent: JSON. */
+  /** Default: JSON. */
   mediaType?: string | undefined;
-  /** A call stream can carry it. */
+  /** Whether a call stream can carry the request. */
   isCall?: boolean | undefined;
-  /** The states of a job that this changes, and in which it cannot be changed so: after a try without an answer, it has been. */
+  /** States that mean that an earlier, unanswered try has succeeded. */
   doneIn?: readonly JobState[] | undefined;
   signal?: AbortSignal | undefined;
 };
@@ -47,7 +47,7 @@ export class Requester {
   readonly #transport: Transport;
   readonly #servers: readonly ServerAddress[];
   readonly #options: RequesterOptions;
-  /** The server that answered last; all calls use it until it fails. */
+  /** Index of the server that answered last. All calls use it until it fails. */
   #current = 0;
   #closed = false;
 
@@ -57,7 +57,7 @@ export class Requester {
     this.#servers = options.urls.map(serverAddress);
   }
 
-  /** The parsed body of a successful answer; undefined if an earlier try, whose answer is not known, has done it. */
+  /** The parsed body of a successful answer. Undefined if an earlier, unanswered try has already made the change. */
   async request(request: ApiRequest): Promise<unknown> {
     const waitMs = request.waitMs ?? 0;
     const deadline = performance.now() + this.#options.timeoutMs + waitMs;
@@ -73,7 +73,7 @@ export class Requester {
         answer = read(
           await this.#transport.send(server, {
             ...request,
-            // over HTTP again: should a stream be the trouble, the way without it may work
+            // retries use HTTP, in case the stream itself is the cause
             isCall: tries === 0 && request.isCall,
             timeoutMs: Math.min(timeoutMs, Math.max(1, leftMs)),
           }),
@@ -99,7 +99,7 @@ export class Requester {
     this.#transport.close();
   }
 
-  /** Each other server is tried at once; only when all have failed is it worth waiting. */
+  /** Tries each other server at once, and pauses only when all have failed. */
   #pauseMs(tries: number, failure: Failure): number {
     if (tries + 1 < this.#servers.length) return 0;
     const round = tries + 1 - this.#servers.length;
@@ -108,7 +108,7 @@ export class Requester {
   }
 }
 
-/** Nothing was added, nor will be: refused before it was accepted, or for its content. */
+/** Whether nothing was added and nothing will be: refused before acceptance, or for its content. */
 function isRefusal(error: Error): boolean {
   if (!(error instanceof DroverError)) return false;
   return error.code === 'shutting_down' || [400, 413, 429].includes(error.status);
@@ -141,7 +141,7 @@ function readBody(answer: HttpAnswer, server: ServerAddress): { body: unknown } 
 function refusal(answer: HttpAnswer, server: ServerAddress): Failure {
   const error = serverError(answer.text);
   if (error) return { error, repeatable: error.retryable, retryAfterMs: answer.retryAfterMs };
-  // Not Drover's form: a proxy in between, or not a Drover server at all.
+  // Not Drover's error format: a proxy in between, or not a Drover server.
   const message = `${server.href} answered with status ${answer.status}: ${shorten(answer.text)}`;
   const repeatable = [429, 502, 503, 504].includes(answer.status);
   return { error: new DroverError(codeOf(answer.status), message), repeatable, retryAfterMs: answer.retryAfterMs };

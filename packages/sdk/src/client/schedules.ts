@@ -1,4 +1,4 @@
-/** What a client does with schedules: `client.schedules`. */
+/** `client.schedules`: creates, changes and reads schedules. */
 import {
   type Backfilled,
   type BackfillInput,
@@ -21,15 +21,15 @@ import type { Api } from './api.js';
 const MISSING = ['pause', 'delete', 'keep'] as const;
 
 export type SyncOptions = {
-  /** The schedules of this group are those of the code, and no others. */
+  /** The code defines the schedules of this group completely. */
   group: string;
-  /** What becomes of schedules of the group that the code no longer has. Default `pause`. */
+  /** What to do with schedules of the group that are no longer in the code. Default: `pause`. */
   missing?: (typeof MISSING)[number] | undefined;
 };
 
 export type Synced = { put: string[]; resumed: string[]; paused: string[]; deleted: string[] };
 
-/** By this note a pause of `sync` is known from a person's. */
+/** Distinguishes a pause by `sync` from a pause by a person. */
 const MISSING_NOTE = 'no longer in the code';
 const PAGE_SIZE = 1000;
 
@@ -41,7 +41,7 @@ export class Schedules {
     this.#api = api;
   }
 
-  /** Makes or changes a schedule. The same again is no change. */
+  /** Creates or changes a schedule. Putting the same definition again changes nothing. */
   put(definition: ScheduleDefinition): Promise<Schedule>;
   put(name: string, schedule: NewScheduleInput): Promise<Schedule>;
   async put(first: ScheduleDefinition | string, given?: NewScheduleInput): Promise<Schedule> {
@@ -60,7 +60,7 @@ export class Schedules {
     return this.#api.call('listSchedules', { query: filter });
   }
 
-  /** Gives whether there was one. The jobs it has made stay. */
+  /** Returns whether the schedule existed. Jobs that it has created stay. */
   async delete(name: string): Promise<boolean> {
     return (await this.#api.call('deleteSchedule', { params: { name } })).deleted;
   }
@@ -78,25 +78,25 @@ export class Schedules {
     return this.#api.call('resumeSchedule', { params: { name } });
   }
 
-  /** Fires the past occurrences of a range that made no job; with `dryRun` it only counts them. */
+  /** Fires the past occurrences of a range that created no job. With `dryRun` it only counts them. */
   backfill(name: string, range: BackfillInput): Promise<Backfilled> {
     return this.#api.call('backfillSchedule', { params: { name }, body: range });
   }
 
-  /** What became of each occurrence, latest first, one page. */
+  /** The outcome of each occurrence, latest first, one page. */
   occurrences(name: string, filter: ListOccurrencesInput = {}): Promise<RouteAnswer<'listOccurrences'>> {
     return this.#api.call('listOccurrences', { params: { name }, query: filter });
   }
 
-  /** The next times of a schedule that need not exist. */
+  /** The next times of a schedule. The schedule need not exist. */
   preview(schedule: PreviewRequestInput | ScheduleDefinition): Promise<Preview> {
     const body = 'schedule' in schedule ? { ...schedule.schedule, name: schedule.name } : schedule;
     return this.#api.call('previewSchedule', { body });
   }
 
   /**
-   * Makes the schedules of a group those of the code: puts every given one, and pauses, deletes or keeps those of
-   * the group that are not given. One that an earlier sync paused goes on when the code has it again.
+   * Makes the schedules of a group match the code: puts every given schedule; pauses, deletes or keeps the others of
+   * the group. A schedule that an earlier sync paused resumes when it is in the code again.
    */
   async sync(definitions: readonly ScheduleDefinition[], options: SyncOptions): Promise<Synced> {
     refuseUnknownOptions('schedules.sync', options, ['group', 'missing']);
@@ -125,7 +125,7 @@ export class Schedules {
     return synced;
   }
 
-  /** Makes or changes a named list of days that schedules can exclude. */
+  /** Creates or changes a named list of days that schedules can exclude. */
   putCalendar(name: string, calendar: NewCalendarInput): Promise<Calendar> {
     return this.#api.call('putCalendar', { params: { name }, body: calendar });
   }

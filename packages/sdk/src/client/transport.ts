@@ -1,7 +1,7 @@
 /**
- * One request to one server, over HTTP or over a call stream. A client that adds a second job gets a stream,
- * opened beside its work; until it stands, and wherever there is none (a proxy that passes no WebSockets, a
- * stream that broke), everything goes over HTTP.
+ * Sends one request to one server, over HTTP or over a call stream. A client that adds a second job opens a stream in
+ * the background. Until it is open, and wherever none is possible (a proxy without WebSockets, a broken stream),
+ * requests use HTTP.
  */
 import { CallStream } from './call-stream.js';
 import { type HttpAnswer, type HttpRequest, HttpTransport, type ServerAddress } from './http-transport.js';
@@ -9,10 +9,10 @@ import { type HttpAnswer, type HttpRequest, HttpTransport, type ServerAddress } 
 /** `isCall`: a call stream can carry the request. */
 type TransportRequest = HttpRequest & { isCall?: boolean | undefined };
 
-/** Length of a body for which the stream is worth it: masking a long one costs more than HTTP. */
+/** Longest body that goes over the stream. Masking a longer one costs more than HTTP. */
 const MAX_CALL_LENGTH = 64 * 1024;
 const REQUESTS_BEFORE_STREAM = 2;
-/** Before another stream is tried: after one that stood, and after one that could not be had. */
+/** Pause before the next stream: after one that was open, and after one that could not be opened. */
 const PAUSE_AFTER_END_MS = 1000;
 const PAUSE_AFTER_REFUSAL_MS = 60_000;
 
@@ -28,7 +28,7 @@ export class Transport {
     this.#http = new HttpTransport(token);
   }
 
-  /** The answer whatever its status; rejects if there is none. */
+  /** Resolves with the answer, whatever its status. Rejects if there is none. */
   send(server: ServerAddress, request: TransportRequest): Promise<HttpAnswer> {
     if (request.isCall && request.body !== undefined && request.body.length <= MAX_CALL_LENGTH) {
       const stream = this.#streamTo(server);
@@ -37,7 +37,7 @@ export class Transport {
     return this.#http.send(server, request);
   }
 
-  /** Ends every socket, also those in use. */
+  /** Destroys every socket, also those in use. */
   close(): void {
     this.#http.close();
     for (const { stream } of this.#lines.values()) stream?.close();

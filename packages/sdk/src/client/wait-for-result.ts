@@ -1,4 +1,6 @@
-/** Waits for a job's end by long polls, each of them short enough for proxies and for a server to go. */
+/**
+ * Waits for the end of a job by long polls. Each poll is short enough for proxies and for a server that shuts down.
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Duration, RouteAnswer } from '@drover/protocol';
 import { JobCancelledError, JobFailedError, TimeoutError } from '../errors.js';
@@ -8,11 +10,11 @@ import { validate } from '../standard-schema.js';
 import type { Api } from './api.js';
 
 const LONGEST_POLL_MS = 30_000;
-/** A server that answers at once without a result must not be asked in a tight loop. */
+/** Prevents a tight loop when a server answers at once without a result. */
 const SHORTEST_ROUND_MS = 250;
 
 export type ResultOptions = {
-  /** Unless given, the wait has no end of its own: a job may take days. */
+  /** Default: no limit, because a job may take days. */
   timeout?: Duration | undefined;
   signal?: AbortSignal | undefined;
 };
@@ -47,6 +49,6 @@ function resultOf<Result>(
   if (answer.state === 'cancelled') throw new JobCancelledError(answer.id);
   if (answer.state !== 'succeeded') throw new JobFailedError(answer.id, answer.error);
   if (definition?.result) return validate(definition.result, answer.result, `result of job ${answer.id}`);
-  // Without a schema the type is what the author of the definition declared; only a schema can check it.
+  // Without a schema, the type is what the author of the definition declared. Only a schema can check it.
   return answer.result as Result;
 }

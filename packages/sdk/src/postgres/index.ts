@@ -1,9 +1,9 @@
 /**
- * Adds jobs inside the application's own transaction: they exist if it commits and never existed if it
- * does not. The SDK brings no driver; give it a function that runs one statement on the transaction.
+ * Adds jobs inside the application's own transaction: they exist if it commits, and only then. The SDK brings no
+ * driver; pass a function that runs one statement on the transaction.
  *
- * Parameters travel as text and are cast in the statement: a driver that is told `json` (postgres.js)
- * would encode the text a second time.
+ * Parameters are sent as text and cast in the statement: a driver that is told `json` (postgres.js) would encode the
+ * text a second time.
  */
 import { LIMITS } from '@drover/protocol';
 import { type EncodedJob, encodeJob, jobsToAdd, jobText } from '../encode-job.js';
@@ -31,7 +31,7 @@ export async function enqueueWith<Input>(
   return pending(job);
 }
 
-/** Adds many jobs, in their order. All of them share the fate of the transaction. */
+/** Adds many jobs, in order. All of them are committed or rolled back with the transaction. */
 export function enqueueManyWith<Input>(
   query: Query,
   job: JobReference<Input>,
@@ -62,7 +62,7 @@ export async function enqueueManyWith(
   return added;
 }
 
-/** The job without its type and payload, which have parameters of their own. */
+/** The job without its type and payload, which are parameters of their own. */
 function optionsText({ id, head }: EncodedJob): string {
   const { type: _type, ...options } = JSON.parse(`{${head}}`) as Record<string, unknown>;
   return JSON.stringify({ ...options, id });

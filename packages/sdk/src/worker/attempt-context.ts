@@ -1,5 +1,5 @@
 /**
- * The context of one attempt's handler. Everything but the payload is made when it is first asked for: a job that only
+ * The context of one attempt's handler. Everything except the payload is created on first use, so a job that only
  * reads its payload pays for nothing else.
  */
 import { DroverError, LIMITS, type NewJob } from '@drover/protocol';
@@ -15,7 +15,7 @@ import type {
 import type { LogFields, Logger } from '../logger.js';
 import type { Attempt } from './attempt.js';
 
-/** What a context needs of its worker. */
+/** What a context needs from its worker. */
 export type ContextServices = {
   readonly logger: Logger;
   reportProgress(attempt: Attempt, value: string): void;
@@ -106,14 +106,14 @@ function addChild(
   const definition = definitionOf(reference);
   const checked = checkPayload(definition, payload);
   const child = encodeChecked(definition, payload, options);
-  // Parsed from its text: a copy, so that what the handler does to the payload afterwards changes nothing.
+  // A parsed copy, so that later changes of the payload by the handler have no effect.
   attempt.children.push(JSON.parse(jobText(child)) as NewJob);
   if (checked instanceof Promise) awaitCheck(attempt, checked);
   return { id: child.id };
 }
 
 function awaitCheck(attempt: Attempt, checked: Promise<unknown>): void {
-  // The runner waits for it and fails the attempt; until then nobody listens, which must not end the process.
+  // The runner awaits it and fails the attempt. Until then an unhandled rejection must not end the process.
   checked.catch(() => {});
   attempt.checksUnderWay ??= [];
   attempt.checksUnderWay.push(checked);

@@ -1,13 +1,13 @@
 /**
- * One grant of one job, from the moment the worker receives it until its handler has settled. Most jobs
- * are never interrupted and never look at their signal, so everything for that is made on demand.
+ * One grant of one job, from its receipt by the worker until its handler has settled. Most jobs are never interrupted
+ * and never use their signal, so everything for that is created on demand.
  */
 import type { Assignment, NewJob } from '@drover/protocol';
 
 /**
- * Why a handler was told to stop, the weightier first: a job that is no longer ours is nobody's business
- * here, a person's wish counts more than a time limit, and a time limit more than our own going.
- * `unconfirmed`: no server confirmed the lease in time, so the job may soon be given to another worker.
+ * Why a handler was told to stop, strongest reason first: a job that is lost is no longer ours to report; a cancel by
+ * a person outranks a time limit; a time limit outranks the worker's own shutdown. `unconfirmed`: no server confirmed
+ * the lease in time, so the job may soon be given to another worker.
  */
 const STOP_REASONS = ['lost', 'cancelled', 'expired', 'timeout', 'unconfirmed', 'shutdown'] as const;
 export type StopReason = (typeof STOP_REASONS)[number];
@@ -17,15 +17,15 @@ export class Attempt {
   isStarted = false;
   isSettled = false;
   stopReason: StopReason | undefined;
-  /** When it was first told to stop, on `performance.now()`. */
+  /** When it was first told to stop, by `performance.now()`. */
   interruptedAt: number | undefined;
-  /** A newer grant of the same job that came while this one still runs; it must wait for this one's end. */
+  /** A newer grant of the same job that arrived while this one runs. It starts when this one has ended. */
   successor: Assignment | undefined;
-  /** Jobs that become real with this one's success. */
+  /** Jobs that are created when this one succeeds. */
   children: NewJob[] | undefined;
-  /** Children's payloads that asynchronous schemas still check; the success waits for them. */
+  /** Checks of children's payloads by asynchronous schemas. The success waits for them. */
   checksUnderWay: Promise<unknown>[] | undefined;
-  /** Hears of every interruption, where the signal tells of the first alone. */
+  /** Called for every interruption; the signal only reports the first. */
   onInterrupt: ((reason: StopReason, error: Error) => void) | undefined;
   #controller: AbortController | undefined;
   #abortReason: Error | undefined;
@@ -42,7 +42,7 @@ export class Attempt {
     return this.#controller.signal;
   }
 
-  /** Tells the handler to stop. The signal keeps its first reason; the outcome follows the weightiest. */
+  /** Tells the handler to stop. The signal keeps its first reason; the outcome follows the strongest. */
   interrupt(stopReason: StopReason, error: Error): void {
     if (this.isSettled) return;
     if (this.stopReason === undefined || weightOf(stopReason) < weightOf(this.stopReason)) this.stopReason = stopReason;
@@ -58,10 +58,10 @@ function weightOf(reason: StopReason): number {
   return STOP_REASONS.indexOf(reason);
 }
 
-/** To a handler, a job that others may start soon is lost already: it must stop just the same. */
+/** For a handler, `unconfirmed` equals `lost`: it must stop in both cases. */
 export type SignalCode = Exclude<StopReason, 'unconfirmed'>;
 
-/** The reason a handler finds in its signal, in the form that libraries know. */
+/** The reason in a handler's signal, in the form that libraries expect. */
 export class InterruptedError extends Error {
   override readonly name = 'AbortError';
   readonly code: SignalCode;

@@ -1,7 +1,7 @@
 /**
- * How many assignments this connection may bring in all. The number only grows: the server may have sent
- * jobs up to it already. Offers are few: under load the window moves in steps of a quarter of what the
- * worker holds, and a single place is offered by itself only if a slot would stay empty for want of it.
+ * How many assignments this connection may deliver in total. The number only grows, because the server may already
+ * have sent jobs up to it. Offers are few: under load the window moves in steps of a quarter of what the worker
+ * holds; a single place is offered alone only if a slot would otherwise stay empty.
  */
 import { LIMITS } from '@drover/protocol';
 
@@ -10,13 +10,13 @@ export type Load = {
   prefetch: number;
   /** Waiting and running. */
   held: number;
-  /** Finished, but not yet confirmed by the server. */
+  /** Finished, but not yet acknowledged by the server. */
   unacknowledged: number;
 };
 
 /**
- * Outcomes that may be under way without taking room: some 50 ms of commits at the highest rate. Above it a
- * worker would run ahead of a slow database, and everything it ran ahead would run again if it died.
+ * Outcomes in flight that take no room: about 50 ms of commits at the highest rate. Without a limit, a worker would
+ * run far ahead of a slow database, and all that work would run again if it died.
  */
 export const MAX_UNACKNOWLEDGED = 2 * LIMITS.prefetch;
 
@@ -27,13 +27,13 @@ export class OfferWindow {
   #window = 0;
   #received = 0;
 
-  /** Begins a connection; answers the window for `hello`. */
+  /** Begins a connection. Returns the window for `hello`. */
   open(load: Load): number {
     this.begin(roomOf(load));
     return this.#window;
   }
 
-  /** Begins a connection with the window that its `hello` really had. */
+  /** Begins a connection with the window that its `hello` actually had. */
   begin(window: number): void {
     this.#received = 0;
     this.#window = window;

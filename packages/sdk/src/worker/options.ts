@@ -33,9 +33,9 @@ export const ON_LEASE_LOST = ['exit', 'abort'] as const;
 export type OnLeaseLost = (typeof ON_LEASE_LOST)[number];
 
 export type WorkerOptions = {
-  /** Jobs with their handlers, one for each type: from `defineJob` with `run`, or from `handle`. */
+  /** Jobs with their handlers, one per type: from `defineJob` with `run`, or from `handle`. */
   jobs: readonly RunnableJob[];
-  /** Base address of a server, or several. Default: `DROVER_URL`, or this machine. */
+  /** Base address of a server, or several. Default: `DROVER_URL`, or localhost. */
   url?: string | readonly string[] | undefined;
   /** Default: `DROVER_TOKEN`. */
   token?: string | undefined;
@@ -43,26 +43,26 @@ export type WorkerOptions = {
   slots?: number | undefined;
   /** Default: every queue. */
   queues?: readonly string[] | undefined;
-  /** Shown to people. Default: `pid@host`. */
+  /** Shown in the dashboard and the CLI. Default: `pid@host`. */
   name?: string | undefined;
   /** Assignments held beyond the slots. Default: as many as hide the round trip to the server. */
   prefetch?: 'adaptive' | number | undefined;
   /** How long `stop()` waits for running jobs before their signals are aborted. Default 30 s. */
   drainTimeout?: Duration | undefined;
   /**
-   * What to do when no server has confirmed the lease in time, the signals of the jobs that others may now start were
-   * aborted, and a handler in this process still runs: `exit` ends the process, `abort` leaves it at the signal.
-   * Default: `exit` for `runWorker`, whose process is there for the worker alone; otherwise `abort`.
+   * What to do when the lease could not be confirmed in time, the signals of jobs that others may now start were
+   * aborted, and a handler in this process still runs: `exit` ends the process, `abort` only leaves the signal
+   * aborted. Default: `exit` for `runWorker`, whose process belongs to the worker; otherwise `abort`.
    */
   onLeaseLost?: OnLeaseLost | undefined;
   /**
-   * A folder for this worker alone, kept over its restarts. A journal in it records which jobs were started and how
+   * A folder for this worker alone, kept over restarts. The journal in it records which jobs were started and how
    * they ended, so that the next start delivers what this one could not. Default: no journal.
    */
   journalDir?: string | undefined;
-  /** Sets a damaged journal aside and continues with what can be read of it. Default: the worker does not start. */
+  /** Sets a damaged journal aside and continues with its readable part. Default: the worker does not start. */
   discardDamagedJournal?: boolean | undefined;
-  /** Goes on when this worker, its queues, its job types or the cluster are paused. Default: no. */
+  /** Keeps working while this worker, its queues, its job types or the cluster are paused. Default: no. */
   ignorePause?: boolean | undefined;
   /** Any object with pino's methods. Default: warnings and errors as JSON lines on stderr. */
   logger?: Logger | undefined;
@@ -75,12 +75,12 @@ export type ReadyWorkerOptions = {
   slots: number;
   prefetch: Prefetch;
   drainTimeoutMs: number;
-  /** Undefined: it depends on how the worker is started. */
+  /** Undefined: depends on how the worker is started. */
   onLeaseLost: OnLeaseLost | undefined;
   journalDir: string | undefined;
   discardDamagedJournal: boolean;
   logger: Logger;
-  /** Everything of the registration that does not change from one connection to the next. */
+  /** The part of the registration that is the same for all connections. */
   identity: WorkerIdentity;
 };
 
@@ -161,14 +161,14 @@ function typesOf(jobs: readonly RunnableJob[]): string[] {
   return types;
 }
 
-/** Checked here with the protocol's own schema, so that a server has nothing to refuse later. */
+/** Checked here with the protocol's own schema, so that no server refuses it later. */
 function identityOf(options: WorkerOptions, slots: number, types: string[]): ReadyWorkerOptions['identity'] {
   const host = hostname();
   const ignorePause = booleanOption('createWorker', 'ignorePause', options.ignorePause);
   const identity = {
     kind: 'hello' as const,
     version: STREAM_VERSION,
-    // Fresh for each worker and kept over its reconnects: a restarted process is another worker.
+    // New for each worker and kept over its reconnects: a restarted process is another worker.
     sessionId: newId(),
     name: options.name ?? `${process.pid}@${host}`.replace(/[^A-Za-z0-9_.:/@-]/g, '_').slice(0, LIMITS.nameLength),
     host: host.slice(0, LIMITS.nameLength * 2),

@@ -1,5 +1,5 @@
 /**
- * From how a handler ended to what is reported of it. Pure: the caller brings the random number.
+ * Turns the end of a handler into the outcome to report. Pure: the caller provides the random number.
  *
  * The rules, in this order:
  * 1. A job that is no longer ours (`lost`) has no outcome.
@@ -7,7 +7,7 @@
  * 3. A handler that returns has done its work, also after a cancel.
  * 4. A handler that throws after a cancel was cancelled.
  * 5. A handler that throws because its lease could not be confirmed was lost; the server may start it again.
- * 6. Otherwise the error says what comes next: never again, at its own time, or after the back-off.
+ * 6. Otherwise the error decides: no retry, a retry at the time it names, or a retry after the back-off.
  */
 import {
   type Assignment,
@@ -27,7 +27,7 @@ import { ProcessError } from './isolation/process-error.js';
 /** Causes of an error that are shown below its stack. */
 const MAX_CAUSES = 5;
 
-/** What is known of every attempt that has ended. */
+/** Known of every attempt that has ended. */
 export type Ending = {
   assignment: Assignment;
   runMs: number;
@@ -36,10 +36,10 @@ export type Ending = {
   random: number;
 };
 
-/** `mismatch` is what the result's schema said against the value. */
+/** `mismatch` is the result schema's error. */
 export type Returned = { value: unknown; mismatch: unknown; children: NewJob[] | undefined };
 
-/** The outcome of a handler that returned; none if the job is no longer ours. */
+/** The outcome of a handler that returned. Undefined if the job is no longer ours. */
 export function outcomeOfReturn(ending: Ending, { value, mismatch, children }: Returned): Outcome | undefined {
   const stopped = outcomeOfStop(ending);
   if (stopped !== 'as it ended') return stopped;
@@ -55,7 +55,7 @@ export function outcomeOfReturn(ending: Ending, { value, mismatch, children }: R
   return outcome;
 }
 
-/** The outcome of a handler that threw; none if the job is no longer ours. */
+/** The outcome of a handler that threw. Undefined if the job is no longer ours. */
 export function outcomeOfError(ending: Ending, error: unknown): Outcome | undefined {
   const stopped = outcomeOfStop(ending, error);
   if (stopped !== 'as it ended') return stopped;
@@ -65,19 +65,19 @@ export function outcomeOfError(ending: Ending, error: unknown): Outcome | undefi
   if (Snooze.isOne(error)) return { id, fence, kind: 'snoozed', runMs, inMs: error.delayMs };
   if (PermanentError.isOne(error)) return failure(assignment, runMs, error, 'permanent');
   if (RetryAfter.isOne(error)) return failure(assignment, runMs, error, undefined, error.delayMs);
-  // Told to go and gone: nothing is wrong with the job, so the next worker starts it, and no attempt is used up.
+  // It stopped because the worker shuts down. The job is not at fault, so it is handed back and uses up no attempt.
   if (stopReason === 'shutdown') return { id, fence, kind: 'released' };
   if (stopReason === 'unconfirmed') return { id, fence, kind: 'lost' };
   const code = error instanceof ProcessError ? error.code : undefined;
   return failure(assignment, runMs, error, code, backoffOf(ending));
 }
 
-/** The outcome of an attempt whose payload does not fit; its handler was not called. */
+/** The outcome of an attempt whose payload does not match; its handler was not called. */
 export function outcomeOfInvalidPayload(assignment: Assignment, runMs: number, error: unknown): Outcome {
   return failure(assignment, runMs, error, error instanceof DroverError ? 'invalid_payload' : undefined);
 }
 
-/** The failed outcome; without `retryInMs` it is for good. */
+/** A failed outcome. Without `retryInMs` the failure is final. */
 export function failure(
   { id, fence }: Grant,
   runMs: number,
@@ -90,7 +90,7 @@ export function failure(
   return outcome;
 }
 
-/** What a stop decides by itself, however the handler ended. */
+/** The outcome that a stop decides, however the handler ended. */
 function outcomeOfStop(ending: Ending, cause?: unknown): Outcome | undefined | 'as it ended' {
   const { assignment, runMs, stopReason } = ending;
   switch (stopReason) {
@@ -111,10 +111,10 @@ function backoffOf({ assignment, random }: Ending): number {
   return backoffDelayMs(assignment.backoff ?? DEFAULT_BACKOFF, assignment.attempt, random);
 }
 
-/** The result as JSON text, or the reason why there is none. */
+/** The result as JSON, or the reason why it cannot be encoded. */
 function resultText(value: unknown): string | undefined | Error {
   try {
-    // how long it may be is the server's to say; the reporter keeps it below what a frame can hold
+    // the server limits the length; the reporter keeps it below the size of a frame
     return JSON.stringify(value);
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
@@ -137,7 +137,7 @@ function describeThrown(value: unknown): string {
   try {
     return typeof value === 'string' ? value : `thrown: ${JSON.stringify(value) ?? String(value)}`;
   } catch {
-    // A cycle, a BigInt or a hostile toString: its kind has to do.
+    // A cycle, a BigInt or a throwing toString: only its kind can be shown.
     return `thrown: ${Object.prototype.toString.call(value)}`;
   }
 }
@@ -152,7 +152,7 @@ function stackWithCauses(error: Error): string {
   return text;
 }
 
-/** PostgreSQL's text holds neither NUL nor half a surrogate pair. */
+/** PostgreSQL text cannot contain NUL or half of a surrogate pair. */
 function clean(text: string, maxLength: number): string {
   const cut = text.length > maxLength ? `${text.slice(0, maxLength - 1)}…` : text;
   return cut.replaceAll('\u0000', '\ufffd').replace(/\p{Surrogate}/gu, '\ufffd');

@@ -1,13 +1,13 @@
 /**
- * How many assignments a worker holds beyond its slots. Enough to hide one round trip to the server: as
- * many jobs as its slots finish in that time. Slow jobs gain nothing from it and would only wait here
- * while another worker is free, so for them it is zero.
+ * How many assignments a worker holds beyond its slots. Enough to hide one round trip to the server: as many jobs as
+ * its slots finish in that time. Slow jobs gain nothing and would wait here while another worker is free, so for them
+ * it is zero.
  */
 import { LIMITS } from '@drover/protocol';
 
-/** A round trip with its commit, seen from a busy worker. */
+/** A round trip with its commit, measured from a busy worker. */
 const ROUND_TRIP_MS = 25;
-/** Jobs that take this long on average are not held in advance. */
+/** Jobs that take this long on average are not prefetched. */
 const SLOW_MS = 75;
 /** Weight of the newest duration in the average: about the last twenty jobs count. */
 const NEWEST_WEIGHT = 0.05;
@@ -17,11 +17,11 @@ const SHORTEST_MS = 0.001;
 export type Prefetch = {
   /** Assignments to hold beyond the slots. */
   readonly size: number;
-  /** Whether the worker may give back what it holds when nothing moves. */
+  /** Whether the worker may hand back what it holds when nothing starts. */
   readonly isAdaptive: boolean;
-  /** A job has run this long. */
+  /** Records the duration of a job. */
   observe(runMs: number): void;
-  /** What was held did not start in time: the average was wrong. */
+  /** Call when prefetched jobs did not start in time: the average was wrong. */
   stalled(): void;
 };
 
@@ -29,7 +29,7 @@ export function fixedPrefetch(size: number): Prefetch {
   return { size, isAdaptive: false, observe() {}, stalled() {} };
 }
 
-/** Starts at zero, and may double with each job at most, so that a few lucky jobs do not fill the worker. */
+/** Starts at zero and at most doubles with each job, so that a few fast jobs do not fill the worker. */
 export class AdaptivePrefetch implements Prefetch {
   readonly isAdaptive = true;
   readonly #slots: number;

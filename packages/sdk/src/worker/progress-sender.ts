@@ -1,4 +1,4 @@
-/** Sends the latest progress of each job, all together and a few times a second at most. */
+/** Sends the latest progress of all jobs together, a few times per second at most. */
 import type { Attempt } from './attempt.js';
 import type { Link } from './link/link.js';
 
@@ -24,7 +24,7 @@ export class ProgressSender {
     this.#latest.clear();
   }
 
-  /** What ended meanwhile is left out; what cannot be sent is lost, which progress may be. */
+  /** Jobs that ended meanwhile are skipped. Progress that cannot be sent is dropped. */
   #send(): void {
     this.#timer = undefined;
     const items: { id: string; fence: number; value: string }[] = [];

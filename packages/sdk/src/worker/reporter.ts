@@ -1,11 +1,11 @@
 /**
- * Delivers outcomes. They are gathered over one turn of the event loop and sent as one frame; each is
- * kept until the server has acknowledged it. Until then it is sent again on every new connection, and
- * after some beats also on the same one: the server may have lost its database for a while. Frames carry
- * numbers, by which a server acknowledges all that is in one; an older server names each outcome.
+ * Delivers outcomes. Outcomes of one event loop turn are sent as one frame, and each is kept until the server has
+ * acknowledged it. Until then it is sent again on every new connection, and after some beats also on the same one,
+ * because the server may have lost its database for a while. Frames are numbered, and a server acknowledges a whole
+ * frame by its number; an older server acknowledges each outcome.
  *
- * Kept by job id, the newest fence alone: a newer grant of the same job means that the outcome of the
- * older one has been taken or would change nothing.
+ * Outcomes are kept by job id, only the newest fence: a newer grant of the same job means that the older outcome was
+ * written or would change nothing.
  *
  * With a journal, an outcome is durable before it is sent.
  */
@@ -16,7 +16,7 @@ import type { Link } from './link/link.js';
 import { failure } from './outcome.js';
 
 const OUTCOMES_PER_FRAME = 1000;
-/** Characters of one frame; a character takes up to three bytes, so it stays below the server's limit. */
+/** Characters of one frame. A character takes up to three bytes, so it stays below the server's limit. */
 const FRAME_LENGTH = 8 * 1024 * 1024;
 /** One outcome with all its children must fit into a frame by itself. */
 const MAX_OUTCOME_LENGTH = Math.floor(LIMITS.frameBytes / 4);
@@ -24,10 +24,10 @@ const MAX_OUTCOME_LENGTH = Math.floor(LIMITS.frameBytes / 4);
 /** Beats without an acknowledgement after which an outcome is sent again on the same connection. */
 const RESEND_AFTER_BEATS = 3;
 
-/** Of what the journal has kept there is the text alone; everything else becomes one when it is sent. */
+/** Outcomes from the journal are JSON text already. Others are encoded when they are sent. */
 type Unacknowledged = Outcome | Undelivered;
 
-/** What one frame brought. */
+/** The outcomes of one frame. */
 type Batch = { readonly entries: readonly Unacknowledged[]; readonly sentAtBeat: number };
 
 export class Reporter {
@@ -36,10 +36,13 @@ export class Reporter {
   readonly #unacknowledged = new Map<string, Unacknowledged>();
   /** Reported in this turn. */
   #fresh: Unacknowledged[] = [];
-  /** Reported in earlier turns, and still on their way into the journal: they must not be sent yet. */
+  /** Reported in earlier turns and not yet durable in the journal: they must not be sent. */
   readonly #inJournal = new Set<readonly Unacknowledged[]>();
   #unsent: Unacknowledged[] = [];
-  /** The frames of this connection that are not acknowledged by their numbers; a server that has none leaves them to the beats. */
+  /**
+   * Frames of this connection that were not acknowledged by number. Older servers do not use numbers; the beats then
+   * resend.
+   */
   readonly #batches = new Map<number, Batch>();
   #lastBatch = 0;
   #beat = 0;
@@ -74,7 +77,7 @@ export class Reporter {
     this.flushSoon();
   }
 
-  /** Takes over what the journal has kept; sent after the next welcome. */
+  /** Adds an outcome from the journal. It is sent after the next welcome. */
   restore(undelivered: Undelivered): void {
     this.#unacknowledged.set(undelivered.id, undelivered);
   }
@@ -105,7 +108,7 @@ export class Reporter {
     this.#flushed();
   }
 
-  /** Sends what is unsent as far as the link takes it; the rest follows when it has drained. */
+  /** Sends as much as the link accepts; the rest follows when it has drained. */
   flush(): void {
     if (!this.#link.isReady) {
       // Everything unacknowledged is sent again after the next welcome.
@@ -131,7 +134,7 @@ export class Reporter {
     this.flush();
   }
 
-  /** At each beat: what was sent long ago is sent again. */
+  /** At each beat: resends outcomes that have waited too long for an acknowledgement. */
   resendOverdue(): void {
     this.#beat++;
     for (const [number, { entries, sentAtBeat }] of this.#batches) {
@@ -142,7 +145,7 @@ export class Reporter {
     this.flush();
   }
 
-  /** The server has it, or wants to hear no more of it. */
+  /** Call when the server has the outcome or does not want it. */
   forget(grant: Grant): void {
     this.journal?.acknowledged(grant);
     if (!this.has(grant)) return;
@@ -150,7 +153,7 @@ export class Reporter {
     if (this.#unacknowledged.size === 0) for (const listener of this.#deliveredListeners.splice(0)) listener();
   }
 
-  /** The same of everything in the frame with this number. */
+  /** The same for all outcomes of the frame with this number. */
   forgetBatch(number: number): void {
     const batch = this.#batches.get(number);
     this.#batches.delete(number);
@@ -172,7 +175,7 @@ function writtenDown(outcome: Outcome, journal: Journal): Undelivered {
 }
 
 function outcomeText(outcome: Outcome): string {
-  // by hand what nearly all of them are
+  // the most frequent outcome, encoded by hand
   if (outcome.kind === 'succeeded' && outcome.result === undefined && outcome.children === undefined) {
     return `{"id":"${outcome.id}","fence":${outcome.fence},"kind":"succeeded","runMs":${outcome.runMs}}`;
   }
@@ -193,7 +196,7 @@ function takeFrame(entries: readonly Unacknowledged[], start: number): { texts: 
     const entry = entries[end] as Unacknowledged;
     const text = 'text' in entry ? entry.text : outcomeText(entry);
     if (end > start && texts.length + text.length > FRAME_LENGTH) break;
-    // Added up, not joined: that would copy every outcome once more.
+    // Concatenated, because a join would copy every outcome once more.
     texts += end === start ? text : `,${text}`;
   }
   return { texts, end };

@@ -1,17 +1,17 @@
-/** Runs a worker as a process: until a signal asks it to go, and not a moment longer. */
+/** Runs a worker as a process until a signal stops it. */
 import { constants } from 'node:os';
 import type { Worker } from './worker.js';
 
 const SIGNALS = ['SIGTERM', 'SIGINT'] as const;
 /**
- * Ctrl-C reaches every process of the terminal, and npm passes on to its child what the child has got
- * already. So a signal that follows at once is the same one.
+ * Ctrl-C reaches every process of the terminal, and npm passes it on to its child again. So a signal that follows
+ * within this time is the same one.
  */
 const SAME_SIGNAL_MS = 1000;
 
 /**
- * Starts the worker and resolves when it has stopped. The first SIGTERM or SIGINT drains it; a later one
- * ends the process at once. The process is the worker's own, so `onLeaseLost` is `exit` unless it was given.
+ * Starts the worker and resolves when it has stopped. The first SIGTERM or SIGINT drains it; a later one ends the
+ * process at once. The process belongs to the worker, so `onLeaseLost` defaults to `exit`.
  */
 export async function runWorker(worker: Worker): Promise<void> {
   const asked = new AbortController();
@@ -28,7 +28,7 @@ export async function runWorker(worker: Worker): Promise<void> {
   try {
     await startUnlessAsked(worker, asked.signal);
     if (!asked.signal.aborted) await untilAskedOrStopped(worker, asked.signal);
-    // A handler that will not end must end with its process: another worker will be given its job.
+    // A handler that does not end must end with its process, because another worker will get its job.
     if (!(await worker.stop())) process.exit(1);
   } finally {
     for (const signal of SIGNALS) process.off(signal, onSignal);

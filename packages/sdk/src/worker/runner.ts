@@ -1,9 +1,9 @@
 /**
- * Runs one attempt: payload checked, handler called, time limit kept, outcome made. The no-op path is
- * the hot one; a timer, a signal or a logger exists only for the attempt that needs it.
+ * Runs one attempt: checks the payload, calls the handler, keeps the time limit, creates the outcome. Short jobs are
+ * the hot path; a timer, a signal or a logger is created only for an attempt that needs it.
  *
- * What always holds: an outcome is made only after the handler has settled. A handler that ignores its
- * signal keeps its slot and its job; reporting it earlier would let two attempts overlap.
+ * Invariant: an outcome is created only after the handler has settled. A handler that ignores its signal keeps its
+ * slot and its job; an earlier report would let two attempts overlap.
  */
 import { LIMITS, type Outcome } from '@drover/protocol';
 import { Snooze } from '../errors.js';
@@ -31,7 +31,7 @@ export type RunnerOptions = {
 };
 
 export class Runner {
-  /** Runs the handlers that have processes of their own; undefined if there are none. */
+  /** Runs the handlers with their own processes. Undefined if there are none. */
   readonly isolated: IsolatedRunner | undefined;
   readonly #jobs: ReadonlyMap<string, RunnableJob>;
   readonly #services: ContextServices;
@@ -58,7 +58,7 @@ export class Runner {
     }
   }
 
-  /** Ends the processes of isolated handlers; resolves when none is left. */
+  /** Ends the processes of isolated handlers. Resolves when none is left. */
   async stop(): Promise<void> {
     await this.isolated?.stop();
   }
@@ -78,11 +78,11 @@ export class Runner {
       const checked = this.#checkPayload(job, attempt);
       const context = checked instanceof Promise ? await checked : checked;
       if (!(context instanceof AttemptContext)) {
-        // A newer grant may have come while an asynchronous schema looked at it; what is said of this one would hide it.
+        // A newer grant may have arrived during an asynchronous schema check; an outcome of this one would hide it.
         if (attempt.stopReason === 'lost') return undefined;
         return outcomeOfInvalidPayload(assignment, this.#since(startedAt), context.mismatch);
       }
-      // Sound: the payload comes from this very definition's schema, or is of the type that its author declared.
+      // Sound: the payload comes from this definition's schema, or has the type that its author declared.
       const run = job.run as (context: JobContext) => unknown;
       const value = await run(context);
       if (attempt.checksUnderWay !== undefined) await Promise.all(attempt.checksUnderWay);
@@ -128,7 +128,7 @@ export class Runner {
 
 type Checked = AttemptContext | { mismatch: unknown };
 
-/** What is wrong with a result, if anything. The result itself is sent as the handler gave it. */
+/** The mismatch of a result with its schema, if any. The result itself is sent as the handler returned it. */
 async function checkResult(schema: StandardSchema, value: unknown): Promise<unknown> {
   if (Snooze.isOne(value)) return undefined;
   try {
@@ -139,14 +139,16 @@ async function checkResult(schema: StandardSchema, value: unknown): Promise<unkn
   }
 }
 
-/** A payload that was left out at the enqueue arrives as null; a schema with an optional payload wants undefined. */
+/**
+ * A payload that was omitted at the enqueue arrives as null, but a schema with an optional payload expects undefined.
+ */
 function validatePayload(schema: StandardSchema, payload: unknown): unknown {
   if (payload !== null) return validate(schema, payload, 'payload');
   try {
     const output = validate(schema, null, 'payload');
     return output instanceof Promise ? output.catch(() => validate(schema, undefined, 'payload')) : output;
   } catch {
-    // the complaint about undefined says the same: something is missing
+    // the error for undefined says the same: something is missing
     return validate(schema, undefined, 'payload');
   }
 }

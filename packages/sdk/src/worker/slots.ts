@@ -1,16 +1,15 @@
 /**
- * The jobs a worker holds: those that wait, in the order of their arrival, and those that run, at most one
- * for each slot.
+ * The jobs that a worker holds: waiting jobs in the order of arrival, and running jobs, at most one per slot.
  *
- * What always holds: two grants of the same job never run here at once. A newer one that arrives while an
- * older one still runs (the worker was cut off, the job was granted again) waits for the older to settle.
+ * Invariant: two grants of the same job never run here at once. A newer grant that arrives while an older one runs
+ * (the worker was cut off and the job was granted again) waits for the older one to settle.
  */
 import type { Assignment, Grant, Outcome } from '@drover/protocol';
 import { Attempt, InterruptedError, type StopReason } from './attempt.js';
 
-/** Handlers that never wait would keep the event loop to themselves; after this long, others get a turn. */
+/** Handlers that never wait would block the event loop; after this long, other work gets a turn. */
 const MAX_TURN_MS = 10;
-/** Places of the waiting line that may lie used up before it is cut. */
+/** Used places of the waiting list before it is trimmed. */
 const MAX_USED_UP = 4096;
 
 export type SlotsOptions = {
@@ -18,10 +17,10 @@ export type SlotsOptions = {
   run: (attempt: Attempt) => Promise<Outcome | undefined>;
   /** An attempt has ended, with its outcome if there is one to report. */
   settled: (attempt: Attempt, outcome: Outcome | undefined) => void;
-  /** Whether a job may start at this moment of `performance.now()`; if not, `resume` is called when it may. */
+  /** Whether a job may start at this time (`performance.now()`). If not, `resume` is called when it may. */
   mayStart: (now: number) => boolean;
   isIsolated: (type: string) => boolean;
-  /** How many run, and how many of them can only be stopped by their own will. Called before a handler is. */
+  /** How many handlers run, and how many of them cannot be killed from outside. Called before each handler. */
   occupied: (running: number, exposed: number) => void;
 };
 
@@ -40,12 +39,12 @@ export class Slots {
   /** By job id: waiting and running. */
   readonly #held = new Map<string, Attempt>();
   #waiting: Attempt[] = [];
-  /** Where the first waiting one is; what lies before it is used up and cut off now and then. */
+  /** Index of the first waiting attempt. Places before it are used and trimmed from time to time. */
   #first = 0;
   #running = 0;
-  /** Of those that run, the ones in this very process that another worker starts when this one is lost. */
+  /** Running attempts in this process whose jobs another worker starts when this one is lost. */
   #exposed = 0;
-  /** Attempts started since the worker began; whoever watches for a standstill compares it. */
+  /** Attempts started since the worker began. The stall watch compares it. */
   #started = 0;
   #turnStartedAt: number | undefined;
   #idleListeners: (() => void)[] = [];
@@ -88,7 +87,7 @@ export class Slots {
     this.#fill();
   }
 
-  /** Stops one job; answers the outcome of one that had not started. */
+  /** Stops one job. Returns the outcome if it had not started. */
   cancel(grant: Grant, reason: CancelReason): Outcome | undefined {
     const attempt = this.#held.get(grant.id);
     if (attempt?.successor?.fence === grant.fence) {
@@ -104,7 +103,7 @@ export class Slots {
     return outcomeUnstarted(grant, reason);
   }
 
-  /** Takes out everything that has not started; answers it as handed back. */
+  /** Removes everything that has not started. Returns it as handed back. */
   handBack(): Outcome[] {
     const outcomes: Outcome[] = [];
     for (const attempt of this.#waiting.slice(this.#first)) {
@@ -132,7 +131,7 @@ export class Slots {
     return count;
   }
 
-  /** Attempts that were told to stop before this moment and have not. */
+  /** Attempts that were told to stop before this time and have not. */
   overdue(before: number): Attempt[] {
     const overdue: Attempt[] = [];
     for (const attempt of this.#held.values()) {
@@ -141,12 +140,12 @@ export class Slots {
     return overdue;
   }
 
-  /** Goes on after `mayStart` has said no. */
+  /** Continues after `mayStart` has refused. */
   resume(): void {
     this.#fill();
   }
 
-  /** Tells every running handler that the worker must go. */
+  /** Tells every running handler that the worker shuts down. */
   interruptAll(): void {
     for (const attempt of this.#held.values()) {
       attempt.interrupt('shutdown', new InterruptedError('shutdown', STOP_MESSAGES.shutdown));
@@ -165,7 +164,7 @@ export class Slots {
     this.#waiting.push(attempt);
   }
 
-  /** A grant of a job that is held already: the same again, an older one, or a newer one. */
+  /** Handles a grant of a job that is already held: the same grant, an older one, or a newer one. */
   #follow(earlier: Attempt, assignment: Assignment): void {
     const known = earlier.successor ?? earlier.assignment;
     if (assignment.fence <= known.fence) return;
@@ -201,7 +200,7 @@ export class Slots {
     return attempt;
   }
 
-  /** Whether this turn of the event loop has taken long enough; if so, `#fill` goes on in the next one. */
+  /** Whether this event loop turn has taken long enough. If so, `#fill` continues in the next one. */
   #isTurnOver(now: number): boolean {
     if (this.#turnStartedAt === undefined) {
       this.#turnStartedAt = now;
@@ -235,7 +234,7 @@ export class Slots {
   }
 }
 
-/** Whether another worker starts the job when this one is lost; servers that do not say so do. */
+/** Whether another worker starts the job when this one is lost. That is the default for servers that do not say. */
 function isRerun({ assignment }: Attempt): boolean {
   return assignment.onLost !== 'hold';
 }

@@ -1,7 +1,7 @@
 /**
- * Notices that jobs wait here while nothing starts: fast jobs made the worker hold some in advance, then
- * slow ones took all its slots. Handed back, they can start on another worker. One timer for the whole
- * worker, and none while nothing waits.
+ * Detects that jobs wait here while nothing starts: fast jobs made the worker prefetch, then slow ones took all its
+ * slots. Jobs that are handed back can start on another worker. One timer for the whole worker, and none while
+ * nothing waits.
  */
 const CHECK_EVERY_MS = 250;
 
@@ -18,7 +18,7 @@ export class StallWatch {
     this.#stalled = stalled;
   }
 
-  /** Call when jobs have come in. */
+  /** Call when jobs have arrived. */
   watch(): void {
     if (this.#timer !== undefined || this.#slots.waiting === 0) return;
     this.#startedBefore = this.#slots.started;

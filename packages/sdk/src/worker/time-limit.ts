@@ -1,4 +1,4 @@
-/** The time limit of one attempt: its signal is aborted when the time is over. */
+/** The time limit of one attempt: aborts its signal when the time is over. */
 import { TimeoutError } from '../errors.js';
 import { MAX_TIMER_MS } from '../options.js';
 import type { Attempt } from './attempt.js';
@@ -6,12 +6,12 @@ import type { Attempt } from './attempt.js';
 /** A handler that has not settled this long after its time limit is worth a warning. */
 const OVERDUE_MS = 5000;
 
-/** `overdue` is called if the attempt still goes on some seconds after its limit. */
+/** `overdue` is called if the attempt still runs some seconds after its limit. */
 export function limitTime(attempt: Attempt, timeoutMs: number, overdue?: () => void): { stop(): void } {
   let leftMs = timeoutMs;
   let timer: NodeJS.Timeout;
   const arm = () => {
-    // A limit of more than 24 days is counted in parts.
+    // A timer is limited to 24 days, so longer limits are counted in parts.
     const partMs = Math.min(leftMs, MAX_TIMER_MS);
     leftMs -= partMs;
     timer = setTimeout(leftMs > 0 ? arm : expire, partMs);

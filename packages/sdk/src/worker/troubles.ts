@@ -1,4 +1,4 @@
-/** What is wrong with this worker, for its operator: one text for each topic, all of them in each beat. */
+/** What is wrong with this worker, for its operator: one message per topic, all sent with each beat. */
 import { LIMITS } from '@drover/protocol';
 
 export type TroubleTopic = 'journal' | 'lease' | 'overdue';
@@ -11,7 +11,7 @@ export class Troubles {
     this.#changed = changed;
   }
 
-  /** No text: the trouble is over. */
+  /** Undefined: the trouble is over. */
   set(topic: TroubleTopic, text: string | undefined): void {
     if (this.#texts.get(topic) === text) return;
     if (text === undefined) this.#texts.delete(topic);

@@ -1,4 +1,4 @@
-/** Whether a promise settles in time. The timer is gone afterwards either way. */
+/** Whether a promise settles in time. The timer is cleared in both cases. */
 import { MAX_TIMER_MS } from '../timer-limit.js';
 
 export async function within(promise: Promise<unknown>, ms: number): Promise<boolean> {

@@ -1,16 +1,15 @@
 /**
- * A worker: registers with a server over one connection, offers its slots, runs handlers and reports
- * their outcomes. This file ties the parts together; each part has its own file:
+ * A worker: registers with a server over one connection, offers its slots, runs handlers and reports their outcomes.
+ * This file connects the parts:
  *
  *   link ──assign──► slots ──► runner ──outcome──► reporter ──► link
  *    │ lease           ▲                              │ once a turn
  *    └─────────────────┘            offer-window ◄────┘
  *                         journal: what runs and what was reported, for the next process
  *
- * Jobs belong to the worker's session, not to a connection: losing the connection interrupts nothing.
- * What runs goes on, what finishes is kept, and the next server hears of both in `hello`. Only when no server
- * has confirmed the lease in time are jobs stopped, before another worker may start them; the link, in a
- * thread of its own, decides that.
+ * Jobs belong to the worker's session, not to a connection: losing the connection interrupts nothing. Running jobs
+ * continue, outcomes are kept, and the next server learns of both in `hello`. Jobs are stopped only when no server
+ * has confirmed the lease in time, before another worker may start them. The link decides that in its own thread.
  */
 import { EventEmitter } from 'node:events';
 import {
@@ -39,13 +38,13 @@ import { StallWatch } from './stall-watch.js';
 import { Troubles } from './troubles.js';
 import { within } from './within.js';
 
-/** For handlers to settle after their signals were aborted. */
+/** Limit for handlers to settle after their signals were aborted. */
 const GRACE_MS = 5000;
-/** For the last outcomes to be acknowledged, counted anew as long as some are. */
+/** Limit for the last outcomes to be acknowledged; it restarts whenever some are. */
 const DELIVERY_MS = 5000;
-/** A handler that has not settled this long after it was told to is shown to the operator. */
+/** A handler that has not settled this long after it was told to stop is shown to the operator. */
 const OVERDUE_MS = 5000;
-/** Given as the first answer of all, these are mistakes of the set-up, and waiting will not mend them. */
+/** As the first answer, these are configuration mistakes that a retry does not fix. */
 const FINAL_REFUSALS: readonly ErrorCode[] = [
   'unauthenticated',
   'forbidden',
@@ -58,7 +57,7 @@ export type WorkerState = 'new' | 'connecting' | 'ready' | 'draining' | 'stopped
 
 export type WorkerEvents = {
   state: [state: WorkerState];
-  /** Registered with a server; again after each reconnect. */
+  /** Registered with a server; emitted again after each reconnect. */
   ready: [url: string];
   /** A server answered, but not with a welcome. */
   refused: [error: DroverError];
@@ -166,9 +165,9 @@ export class Worker {
   }
 
   /**
-   * Resolves when the worker is registered for the first time, however long its servers take to come. It
-   * rejects, and the worker is stopped, if the first server to answer does not accept it, or on `signal`.
-   * `ownsProcess`: the process is there for this worker alone, so `onLeaseLost` is `exit` unless it was given.
+   * Resolves when the worker is registered for the first time, however long that takes. It rejects, and the worker is
+   * stopped, if the first server to answer does not accept it, or on `signal`. `ownsProcess`: the process belongs to
+   * this worker, so `onLeaseLost` defaults to `exit`.
    */
   async start({ signal, ownsProcess = false }: StartOptions = {}): Promise<void> {
     if (this.#state !== 'new') throw new Error(`this worker is ${this.#state}; a worker starts once`);
@@ -176,7 +175,7 @@ export class Worker {
     const registered = new Promise<void>((resolve, reject) => {
       this.#starting = { resolve, reject };
     });
-    // Heard of below; it may come while the journal is still being opened.
+    // Awaited below; it may reject while the journal is still being opened.
     registered.catch(() => {});
     const abandon = () => this.#starting?.reject(signal?.reason);
     signal?.addEventListener('abort', abandon);
@@ -204,8 +203,8 @@ export class Worker {
   }
 
   /**
-   * Takes no more jobs, hands back those that wait, lets the running ones finish (after `drainTimeout` they
-   * are told to stop), delivers the outcomes and leaves. Answers whether every handler has ended.
+   * Takes no more jobs, hands back waiting ones, lets running ones finish (after `drainTimeout` they are told to
+   * stop), delivers the outcomes and leaves. Returns whether every handler has ended.
    */
   async stop(): Promise<boolean> {
     this.#stopping ??= this.#stop();
@@ -216,7 +215,7 @@ export class Worker {
   async #stop(): Promise<void> {
     this.#setState('draining');
     this.#starting?.reject(new Error('the worker was stopped before it was registered'));
-    // What it could not do, `start` tells.
+    // `start` reports its failure.
     await this.#opening?.catch(() => {});
     this.#handBack();
     this.#send({ kind: 'drain' });
@@ -227,7 +226,7 @@ export class Worker {
     await this.#delivery();
     const { running } = this.#slots;
     const { size } = this.#reporter;
-    // A worker that still has something is not gone: without a bye, its lease ends and its jobs are recovered.
+    // A worker that still has jobs or outcomes does not say goodbye: its lease expires and its jobs are recovered.
     if (running === 0 && size === 0) await this.#link.sayGoodbye(JSON.stringify({ kind: 'bye' }));
     else this.#logger.error({ running, unacknowledged: size }, 'the worker leaves with jobs that will be recovered');
     this.#stallWatch.stop();
@@ -252,7 +251,7 @@ export class Worker {
     for (const undelivered of journal.undelivered()) this.#reporter.restore(undelivered);
   }
 
-  /** Waits for acknowledgements; gives up when none has come for a while. */
+  /** Waits for acknowledgements. Stops when none has come for a while. */
   async #delivery(): Promise<void> {
     let before = Number.POSITIVE_INFINITY;
     while (this.#reporter.size < before) {
@@ -297,7 +296,7 @@ export class Worker {
     }
   }
 
-  /** The phases of the lease, as `lease-clock.ts` tells them. */
+  /** Handles the phases of the lease (see `lease-clock.ts`). */
   #leased(phase: LeasePhase): void {
     this.#leasePhase = phase;
     const { running } = this.#slots;
@@ -329,7 +328,7 @@ export class Worker {
     }
   }
 
-  /** With each beat: what waits too long is sent again or shown. */
+  /** With each beat: resends or shows what waits too long. */
   #beat(): void {
     this.#reporter.resendOverdue();
     const [overdue] = this.#slots.overdue(performance.now() - OVERDUE_MS);
@@ -369,7 +368,7 @@ export class Worker {
     this.#reporter.report(outcome);
   }
 
-  /** After each turn in which room may have appeared. */
+  /** After each turn in which places may have become free. */
   #offer(): void {
     if (this.#state !== 'ready' || this.#leasePhase !== 'trusted') return;
     const window = this.#window.raise(this.#load());
@@ -384,7 +383,7 @@ export class Worker {
     return { slots, prefetch: prefetch.size, held, unacknowledged };
   }
 
-  /** Whether it must not be given jobs: it goes, or could not keep what becomes of them. */
+  /** Whether it must not get jobs: it is stopping, or could not record outcomes. */
   #isUnfit(): boolean {
     return this.#state === 'draining' || this.#journal?.isWritable === false;
   }

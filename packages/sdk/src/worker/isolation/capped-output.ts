@@ -1,6 +1,6 @@
 /**
- * The beginning and the end of what a process wrote, however much that was. It is always read, so that the
- * process is never held up, and what lies between is counted and dropped.
+ * Keeps the beginning and the end of a process's output. All output is read, so that the process never blocks on a
+ * full pipe; the middle is counted and dropped.
  */
 const MAX_HEAD_BYTES = 16 * 1024;
 const MAX_TAIL_BYTES = 48 * 1024;
@@ -31,13 +31,13 @@ export class CappedOutput {
     if (this.#tailBytes > 2 * MAX_TAIL_BYTES) this.#cutTail();
   }
 
-  /** The end alone; for errors, whose cause is what was written last. */
+  /** The end alone, for errors: the cause is usually in the last lines. */
   tail(): string {
     this.#cutTail();
     return Buffer.concat(this.#tailBytes > 0 ? this.#tail : this.#head).toString();
   }
 
-  /** What was kept, and the next job's output begins. */
+  /** Returns what was kept and starts over for the next job. */
   take(): string {
     this.#cutTail();
     const head = Buffer.concat(this.#head).toString();
@@ -53,7 +53,7 @@ export class CappedOutput {
     if (this.#tailBytes <= MAX_TAIL_BYTES) return;
     const kept = Buffer.concat(this.#tail).subarray(-MAX_TAIL_BYTES);
     this.#droppedBytes += this.#tailBytes - kept.length;
-    // Copied: a slice would keep everything it was cut from in memory.
+    // Copied, because a slice would keep the whole original buffer in memory.
     this.#tail = [Buffer.from(kept)];
     this.#tailBytes = kept.length;
   }

@@ -1,7 +1,7 @@
 /** Whether this is the process of an isolated handler. */
 const MARK = Symbol.for('drover.isolatedProcess');
 
-/** Known to every copy of the SDK that the handler's module may bring along. */
+/** A registered symbol: other copies of the SDK, which the handler's module may bring, see it too. */
 export function markAsIsolated(): void {
   Reflect.set(globalThis, MARK, true);
 }

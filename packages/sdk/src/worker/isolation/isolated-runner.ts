@@ -1,10 +1,10 @@
 /**
- * Runs one attempt in a process of its own: payload, handler and outcome are the same code as in-process, run
- * there by the `Runner` of `process-main.ts`. Here is what only the worker can do: keep the time limit, pass on
- * the interruption, kill a handler that ignores it, and judge a process that ended without an outcome.
+ * Runs one attempt in its own process. Payload, handler and outcome use the same code as in-process, run there by the
+ * `Runner` of `process-main.ts`. This file does what only the worker can do: keep the time limit, pass on
+ * interruptions, kill a handler that ignores them, and judge a process that ended without an outcome.
  *
- * What always holds: `run` resolves when the handler has settled and its process is idle again, or when the
- * process and everything it started are gone. An interrupted, crashed or killed process is never used again.
+ * Invariant: `run` resolves when the handler has settled and its process is idle again, or when the process and all
+ * its descendants are gone. An interrupted, crashed or killed process is never used again.
  */
 import { fileURLToPath } from 'node:url';
 import type { Outcome } from '@drover/protocol';
@@ -20,8 +20,8 @@ import { type IsolatedHandler, ProcessPool } from './process-pool.js';
 import type { SharedProcessTable } from './process-table.js';
 
 /**
- * By the reason to stop, the most that a handler gets after its signal was aborted, whatever its `grace`: a lost
- * job is another's soon, and the worker's own `stop()` waits 5 s for handlers that must go.
+ * Upper limit of a handler's grace for some reasons to stop, whatever its `grace` option says: a lost job may soon
+ * start elsewhere, and the worker's own `stop()` waits 5 s for handlers.
  */
 const MAX_GRACE_MS: Readonly<Record<string, number>> = { lost: 1000, unconfirmed: 1000, shutdown: 4000 };
 
@@ -33,7 +33,7 @@ export type IsolatedRunnerOptions = {
   slots: number;
   now: () => number;
   random: () => number;
-  /** The program of the processes. Tests that run from source name the built one. */
+  /** The program of the processes. Tests that run from source pass the built file. */
   processMain?: URL | undefined;
 };
 
@@ -53,7 +53,7 @@ export class IsolatedRunner {
     return this.#pool.table.shared;
   }
 
-  /** The processes that exist, busy or idle. */
+  /** The existing processes, busy or idle. */
   get pids(): number[] {
     return this.#pool.pids;
   }
@@ -67,7 +67,7 @@ export class IsolatedRunner {
       const isolated = isolatedHandler(job);
       const process = await this.#pool.take(isolated, attempt.signal);
       const outcome = await this.#runIn(process, attempt, isolated);
-      // Lost in the moment of its end: the process did not know.
+      // Lost just as it ended; the process did not know.
       return attempt.stopReason === 'lost' ? undefined : outcome;
     } catch (error) {
       const ending = { assignment, runMs: now() - startedAt, stopReason: attempt.stopReason, random: random() };
@@ -77,7 +77,7 @@ export class IsolatedRunner {
     }
   }
 
-  /** Kills the processes of running attempts hard, such as those of `rerun` jobs; answers how many. */
+  /** Kills the processes of matching attempts, such as those of `rerun` jobs. Returns how many. */
   killRunning(filter: (attempt: Attempt) => boolean, reason = 'its worker may run the job no longer'): number {
     const chosen = [...this.#running].filter(([attempt]) => filter(attempt));
     for (const [, process] of chosen) process.kill(reason);
@@ -89,7 +89,7 @@ export class IsolatedRunner {
     this.#pool.killAll(reason);
   }
 
-  /** Ends idle processes and kills those that still run; resolves when nothing is left of any. */
+  /** Ends idle processes and kills busy ones. Resolves when all of them are gone. */
   async stop(): Promise<void> {
     await this.#pool.stop();
   }
@@ -107,7 +107,7 @@ export class IsolatedRunner {
     this.#running.set(attempt, process);
     let ended: Ended | undefined;
     try {
-      // An interruption may have come in the turn in which the process was taken.
+      // An interruption may have arrived in the turn in which the process was taken.
       attempt.signal.throwIfAborted();
       ended = await process.run(assignment, this.#listenerOf(attempt));
       return ended.outcome;

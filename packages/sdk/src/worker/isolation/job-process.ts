@@ -1,11 +1,11 @@
 /**
- * One child process that runs the handler of one job type, one job at a time. The worker's side of it; the
- * other side is `process-main.ts`, and what they say to each other is in `messages.ts`.
+ * One child process that runs the handler of one job type, one job at a time. This is the worker's side; the other
+ * side is `process-main.ts`, and the messages are in `messages.ts`.
  *
- * What always holds: `gone` resolves once, when the process and everything it started have ended, and nothing
- * else settles `ready` or `run` with a failure. So whoever has seen one fail knows that nothing goes on.
+ * Invariant: `gone` resolves once, when the process and all its descendants have ended. Only `gone` makes `ready` or
+ * `run` fail, so after a failure nothing of the process runs any more.
  *
- * When it dies in the middle, `run` rejects with a `ProcessError` that says how. When the worker dies, the
+ * When the process dies during a job, `run` rejects with a `ProcessError` that says how. When the worker dies, the
  * kernel closes channel and lifeline, and the process kills itself and its descendants.
  */
 import { type ChildProcess, fork } from 'node:child_process';
@@ -26,15 +26,17 @@ import { ProcessError } from './process-error.js';
 import type { ProcessTable } from './process-table.js';
 import { killTree, type ProcessTree, untilTreeGone } from './process-tree.js';
 
-/** For a process to load its module and say so. */
+/** Limit for a process to load its module and report it. */
 const START_TIMEOUT_MS = 60_000;
-/** For an idle process to run its exit handlers once it was asked to end. */
+/** Limit for an idle process to run its exit handlers after it was asked to end. */
 const EXIT_GRACE_MS = 1000;
-/** For the rest of the output once all of the tree is gone; only what has escaped it can hold it open longer. */
+/**
+ * Limit for the rest of the output after the whole tree is gone. Only an escaped descendant can hold it open longer.
+ */
 const OUTPUT_WAIT_MS = 500;
-/** What the watchdog writes to the lifeline before it kills. */
+/** What the watchdog writes to the lifeline before it kills the process. */
 const MEMORY_PATTERN = /memory (\d+)/;
-/** V8's last words. */
+/** What V8 prints when it runs out of memory. */
 const HEAP_PATTERN = /JavaScript heap out of memory|Zone Allocation failed/;
 const MIB = 1024 * 1024;
 
@@ -47,7 +49,7 @@ export type ProcessSpec = {
   readonly memoryBytes: number | undefined;
 };
 
-/** What the job of the process has to say before it ends. */
+/** Receives what a job sends before it ends. */
 export type JobListener = {
   readonly logger: Logger;
   progress(value: string): void;
@@ -61,7 +63,7 @@ type Exit = { code: number | null; signal: NodeJS.Signals | null; failure?: Erro
 export class JobProcess {
   readonly type: string;
   readonly ready: Promise<void>;
-  /** With the error that a job which still ran is to fail with. */
+  /** Resolves with the error for a job that was still running. */
   readonly gone: Promise<ProcessError>;
   readonly #spec: ProcessSpec;
   readonly #child: ChildProcess;
@@ -86,7 +88,7 @@ export class JobProcess {
     this.#child = fork(spec.main, [spec.module, spec.type, String(spec.memoryBytes ?? 0)], {
       execArgv: [...spec.nodeArguments],
       env: { ...process.env, [MARK_VARIABLE]: mark },
-      // A session and a group of its own: Ctrl-C does not reach it, and it can be killed as a whole.
+      // Its own session and group: Ctrl-C does not reach it, and it can be killed as a whole.
       detached: true,
       stdio: ['ignore', 'pipe', 'pipe', 'ipc', 'pipe'],
     });
@@ -97,7 +99,7 @@ export class JobProcess {
     }
     this.gone = this.#untilGone();
     this.ready = this.#untilReady();
-    // A process may end before anyone waits for it, which must not end the worker.
+    // A process may end before anything awaits this promise; the rejection must not end the worker.
     this.ready.catch(() => {});
     this.#listen();
   }
@@ -106,7 +108,7 @@ export class JobProcess {
     return this.#child.pid;
   }
 
-  /** Jobs it was given so far. */
+  /** Number of jobs that it was given. */
   get jobs(): number {
     return this.#jobs;
   }
@@ -115,7 +117,7 @@ export class JobProcess {
     return this.#isGone;
   }
 
-  /** Resolves when the handler has settled; rejects when the process is gone before. */
+  /** Resolves when the handler has settled. Rejects if the process ends first. */
   async run(assignment: Assignment, listener: JobListener): Promise<Ended> {
     this.#jobs++;
     this.#table.setDuty(this.#row, assignment.onLost ?? 'rerun');
@@ -131,27 +133,27 @@ export class JobProcess {
     }
   }
 
-  /** The signal of the running job aborts. */
+  /** Aborts the signal of the running job. */
   interrupt(reason: StopReason, error: Error): void {
     const code = error instanceof InterruptedError ? error.code : 'timeout';
     this.#send({ kind: 'interrupt', reason, code, message: error.message });
   }
 
-  /** Kills it and everything it started, at once. The reason is part of its job's error. */
+  /** Kills the process and all its descendants at once. The reason becomes part of its job's error. */
   kill(reason: string): void {
     if (this.#isGone) return;
     this.#killReason ??= reason;
     if (this.#tree !== undefined) killTree(this.#tree);
   }
 
-  /** Lets an idle process exit; resolves when it is gone. */
+  /** Lets an idle process exit. Resolves when it is gone. */
   async end(): Promise<void> {
     this.#send({ kind: 'end' });
     if (!(await within(this.gone, EXIT_GRACE_MS))) this.kill('it did not exit when it was asked to');
     await this.gone;
   }
 
-  /** What was written since it was last asked, if anything. What a job writes may arrive after its end. */
+  /** Output since the last call, if any. A job's output may arrive after its end. */
   takeOutput(): { stdout: string; stderr: string } | undefined {
     if (this.#stdout.isEmpty && this.#stderr.isEmpty) return undefined;
     return { stdout: this.#stdout.take(), stderr: this.#stderr.take() };
@@ -165,7 +167,7 @@ export class JobProcess {
     lifeline?.on('data', (chunk: Buffer) => {
       this.#lastWord += chunk.toString();
     });
-    // Resets at its end; `gone` tells what has become of the process.
+    // A reset at the end of the process; `gone` reports how it ended.
     for (const stream of [stdout, stderr, lifeline]) stream?.on('error', () => {});
     this.#child.on('message', (raw) => this.#received(fromProcessMessage(raw)));
   }
@@ -192,7 +194,7 @@ export class JobProcess {
 
   #send(message: ToProcess): void {
     const envelope: Envelope<ToProcess> = { drover: message };
-    // A closed channel means that the process is ending, which `gone` tells better.
+    // A closed channel means that the process is ending; `gone` reports the reason.
     if (this.#child.connected) this.#child.send(envelope, () => {});
   }
 
@@ -216,12 +218,12 @@ export class JobProcess {
     const exit = await new Promise<Exit>((resolve) => {
       child.once('exit', (code, signal) => {
         this.#isGone = true;
-        // In the same turn: from now on its id may become another's.
+        // In the same turn: from now on another process may get its id.
         this.#table.remove(this.#row);
         resolve({ code, signal });
       });
       child.on('error', (failure) => {
-        // Errors of a process that runs are errors of its channel, and it ends without one.
+        // Errors of a running process are errors of its channel, and it ends without one.
         if (child.pid === undefined) resolve({ code: null, signal: null, failure });
       });
     });

@@ -3,13 +3,13 @@ import { moduleOption } from '../../define-job.js';
 import { isRunnableJob, JOB, type RunnableJob } from '../../job-definition.js';
 
 export type JobsOfOptions = {
-  /** A module that teaches Node to load this one: `import.meta.resolve('tsx')` for TypeScript. */
+  /** A module that lets Node load this one: `import.meta.resolve('tsx')` for TypeScript. */
   loader?: string | undefined;
 };
 
 /**
- * Every export that is a job with a handler, and those inside exported lists; each once. A job that does not name its
- * module is given the address, so that the process of an isolated handler can load it from there.
+ * Every exported job with a handler, also inside exported lists, each once. A job that does not name its module gets
+ * this address, so that the process of an isolated handler can load it from there.
  */
 export function jobsOf(module: object, url: string | URL, { loader }: JobsOfOptions = {}): RunnableJob[] {
   const address = moduleOption('jobsOf', url);

@@ -1,4 +1,4 @@
-/** Kills a process whose handler goes on too long after it was told to stop. */
+/** Kills a process whose handler continues too long after it was told to stop. */
 import { MAX_TIMER_MS } from '../../options.js';
 import type { JobProcess } from './job-process.js';
 
@@ -13,7 +13,7 @@ export class KillTimer {
     this.#now = now;
   }
 
-  /** Later reasons to stop can only bring the end nearer. */
+  /** Later reasons to stop can only shorten the time. */
   within(graceMs: number): void {
     const killAt = this.#now() + graceMs;
     if (killAt >= this.#killAt) return;

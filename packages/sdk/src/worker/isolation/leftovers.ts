@@ -1,8 +1,8 @@
 /**
- * Counts the processes that a handler has started and left running. Such a process must not outlive its job,
- * and the only sure way is to end the handler's process with it. What the module has started while it was
- * loaded (a compiler's helper, a browser kept for all jobs) stays. Linux alone tells; elsewhere none are seen,
- * and they end when the process does.
+ * Counts the processes that a handler has started and left running. They must not outlive the job, and the only
+ * reliable way is to end the handler's process with them. Processes that the module started while it was loaded (a
+ * compiler's helper, a browser shared by all jobs) do not count. Only Linux can list them; elsewhere they end with
+ * the handler's process.
  */
 import { readFileSync } from 'node:fs';
 

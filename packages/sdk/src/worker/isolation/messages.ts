@@ -1,5 +1,5 @@
 /**
- * What a worker and the process of an isolated handler say to each other, as JSON over Node's IPC channel.
+ * The messages between a worker and the process of an isolated handler, as JSON over Node's IPC channel.
  *
  * ```
  * worker                        process
@@ -7,29 +7,29 @@
  *   run ──────────────────────────►       one job at a time
  *   ◄──────────────── log, progress
  *   interrupt ────────────────────►       the job's signal aborts
- *   ◄───────────────────────── ended      with the outcome, made there by the same code as everywhere
+ *   ◄───────────────────────── ended      with the outcome, made by the same code as in-process
  *   end ──────────────────────────►       the process exits
  * ```
  *
- * The worker is authoritative: it alone decides that a process is to die, and believes nothing of it but an
- * outcome of the job it was given. A process that says nothing is judged by its end.
+ * The worker is authoritative: only it decides that a process must die, and it accepts nothing from the process
+ * except the outcome of the current job. A process that ends without an outcome is judged by its exit.
  *
- * Beside the channel there is the lifeline, a socket whose other end only the worker holds: when the worker
- * dies, however it dies, the kernel closes it and the watchdog thread of the process kills it with everything
- * it started. The other way it carries the watchdog's last word (see `watchdog.ts`).
+ * Beside the channel there is the lifeline, a socket whose other end only the worker holds. When the worker dies for
+ * any reason, the kernel closes it, and the watchdog thread kills the process with all its descendants. In the other
+ * direction the lifeline carries the watchdog's last message (see `watchdog.ts`).
  */
 import { type Assignment, type Outcome, outcomeSchema } from '@drover/protocol';
 import type { LogFields, Logger } from '../../logger.js';
 import type { InterruptedError, StopReason } from '../attempt.js';
 
-/** The place of the lifeline in the process; 0 to 2 are its standard streams and 3 is the channel. */
+/** The lifeline's descriptor in the process. 0 to 2 are the standard streams and 3 is the channel. */
 export const LIFELINE_FD = 4;
-/** What everything that the process starts inherits in its environment, and is found by. */
+/** Environment variable that all descendants of the process inherit, and by which they are found. */
 export const MARK_VARIABLE = 'DROVER_ISOLATED_PROCESS';
 
 export type ToProcess =
   | { kind: 'run'; assignment: Assignment }
-  /** The reason decides the outcome; code and message are what the handler finds in its signal. */
+  /** The reason decides the outcome. Code and message are what the handler finds in its signal. */
   | { kind: 'interrupt'; reason: StopReason; code: InterruptedError['code']; message: string }
   | { kind: 'end' };
 
@@ -38,13 +38,13 @@ export type FromProcess =
   | { kind: 'unusable'; message: string; stack: string }
   | { kind: 'log'; level: keyof Logger; fields: LogFields; message: string }
   | { kind: 'progress'; value: string }
-  /** No outcome: the job was lost. `leftovers` is how many processes that the handler started still run. */
+  /** No outcome: the job was lost. `leftovers` counts processes of the handler that still run. */
   | { kind: 'ended'; outcome: Outcome | undefined; leftovers: number };
 
-/** Around each message: handlers and their libraries may use the channel too. */
+/** Wraps each message, because handlers and their libraries may use the channel too. */
 export type Envelope<Message> = { drover: Message };
 
-/** The message in what came over the channel; nothing if it is not one of ours. */
+/** The message that arrived on the channel; undefined if it is not one of ours. */
 export function toProcessMessage(raw: unknown): ToProcess | undefined {
   return hasKind(raw) ? (raw.drover as ToProcess) : undefined;
 }

@@ -1,6 +1,6 @@
-/** How Node is started for an isolated handler: with the worker's own ways of loading modules, and its limits. */
+/** Arguments of Node for an isolated handler: the worker's module loading options, and the handler's limits. */
 
-/** Options of the worker's Node that decide how modules are loaded, and those that only concern a warning. */
+/** Options that decide how modules are loaded, and options that only concern warnings. */
 const INHERITED = new Set([
   '--import',
   '--require',
@@ -27,7 +27,7 @@ const MIB = 1024 * 1024;
 
 export type NodeNeeds = { loader: string | undefined; memoryBytes: number | undefined };
 
-/** `inherited` is the worker's `process.execArgv`. A debugger, a profiler or an inline script stays behind. */
+/** `inherited` is the worker's `process.execArgv`. Debugger, profiler and inline scripts are not inherited. */
 export function nodeArguments(inherited: readonly string[], { loader, memoryBytes }: NodeNeeds): string[] {
   const given: string[] = [];
   for (let index = 0; index < inherited.length; index++) {

@@ -1,7 +1,7 @@
 /** The process of an isolated handler ended before its handler did. */
 import { LIMITS } from '@drover/protocol';
 
-/** Of the process's output, in the message; the error's stack has more. */
+/** Characters of the process's output in the message; the error's stack has more. */
 const SHOWN_LENGTH = 1024;
 
 export type ProcessErrorCode = 'crashed' | 'memory_limit';
@@ -10,7 +10,7 @@ export class ProcessError extends Error {
   override readonly name = 'ProcessError';
   readonly code: ProcessErrorCode;
 
-  /** `output` is the end of what the process wrote to stderr; it stands where other errors have their stack. */
+  /** `output` is the end of the process's stderr. It replaces the stack of the error. */
   constructor(code: ProcessErrorCode, message: string, output = '') {
     const text = output.trim();
     super(text === '' ? message : `${message}; its stderr ended with: ${text.slice(-SHOWN_LENGTH)}`);

@@ -1,7 +1,7 @@
 /**
- * The program of an isolated handler's process: `process-main.js <module> <job type> <memory limit in bytes>`.
- * First the watchdog, so that even a module that blocks while it is loaded dies with the worker; then the
- * handler; then one job after the other, each run by the same `Runner` as in-process.
+ * The program of an isolated handler's process: `process-main.js <module> <job type> <memory limit in bytes>`. The
+ * watchdog starts first, so that even a module that blocks while it is loaded dies with the worker. Then the handler
+ * is loaded, and jobs run one after the other by the same `Runner` as in-process.
  */
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
@@ -16,7 +16,7 @@ import { type FromProcess, MARK_VARIABLE, type ToProcess, toProcessMessage } fro
 import { ProcessServices } from './process-services.js';
 import { killOwnTree } from './process-tree.js';
 
-/** The thread does next to nothing; what it may take is no part of the handler's memory to speak of. */
+/** The thread does little work, so its memory is negligible beside the handler's. */
 const WATCHDOG_LIMITS = { maxOldGenerationSizeMb: 16, maxYoungGenerationSizeMb: 4, stackSizeMb: 1 };
 
 const [, , module = '', type = '', memoryBytes = '0'] = process.argv;
@@ -44,7 +44,7 @@ function received(message: ToProcess | undefined): void {
       current?.interrupt(message.reason, interruption(message.code, message.message));
       return;
     case 'end':
-      // Exit handlers of the module run; its timers and sockets do not hold the process.
+      // Runs the module's exit handlers. Its timers and sockets do not keep the process alive.
       process.exit();
   }
 }
@@ -64,13 +64,13 @@ async function startWatchdog(): Promise<void> {
   const watchdog = new Worker(new URL('./watchdog.js', import.meta.url), {
     workerData: { mark, memoryBytes: Number(memoryBytes) },
     resourceLimits: WATCHDOG_LIMITS,
-    // Without the handler's loaders: the thread must be up at once.
+    // Without the handler's loaders, because the thread must start fast.
     execArgv: [],
     env: {},
   });
   await once(watchdog, 'message');
   watchdog.unref();
-  // Without it nobody would notice the worker's end.
+  // Without the watchdog, the process would not notice the end of the worker.
   watchdog.on('exit', () => killOwnTree(mark));
 }
 
@@ -78,7 +78,7 @@ async function loadJob(): Promise<RunnableJob> {
   try {
     const found = jobsOf((await import(module)) as object, module).find((candidate) => candidate.type === type);
     if (found === undefined) throw new Error(`it exports no handler of "${type}"`);
-    // Isolated already.
+    // This process is the isolation.
     return { ...found, [JOB]: { ...found[JOB], isolation: undefined } };
   } catch (error) {
     const { message, stack = message } = error instanceof Error ? error : new Error(String(error));

@@ -1,10 +1,10 @@
 /**
- * The processes of a worker's isolated handlers. One that ended its job cleanly waits for the next job of its
- * type, so that a job costs a message there and back instead of a start of Node.
+ * The processes of a worker's isolated handlers. A process that ended its job cleanly waits for the next job of its
+ * type, so that a job costs a message round trip instead of a start of Node.
  *
- * What always holds: there are never more processes than slots, busy and idle together. A start that would be
- * one too many first ends the process that has been idle longest. A process is given out again only if its
- * last job ended by itself and left nothing running.
+ * Invariants: there are never more processes than slots, busy and idle together. A start that would exceed this first
+ * ends the process that has been idle longest. A process is used again only if its last job ended by itself and left
+ * nothing running.
  */
 import type { ProcessIsolation } from '../../isolation-option.js';
 import type { Logger } from '../../logger.js';
@@ -21,16 +21,16 @@ export type ProcessPoolOptions = {
   main: string;
 };
 
-/** A handler that can run in a process, as `createWorker` has made sure. */
+/** A handler that can run in a process; `createWorker` has checked it. */
 export type IsolatedHandler = { type: string; module: string; loader: string | undefined; isolation: ProcessIsolation };
 
 export class ProcessPool {
   readonly table: ProcessTable;
   readonly #options: ProcessPoolOptions;
   readonly #all = new Set<JobProcess>();
-  /** In the order in which they became idle, each with the timer of its end. */
+  /** In the order in which they became idle, each with the timer that ends it. */
   readonly #idle = new Map<JobProcess, NodeJS.Timeout>();
-  /** Were idle and have been asked to exit. */
+  /** Idle processes that were asked to exit. */
   readonly #leaving = new Set<JobProcess>();
   #isStopped = false;
 
@@ -39,7 +39,7 @@ export class ProcessPool {
     this.table = new ProcessTable(options.slots);
   }
 
-  /** Processes that exist, busy or idle. */
+  /** Number of processes, busy or idle. */
   get size(): number {
     return this.#all.size;
   }
@@ -48,7 +48,7 @@ export class ProcessPool {
     return [...this.#all].flatMap(({ pid }) => pid ?? []);
   }
 
-  /** A process that is ready for a job. If the signal aborts before it is, it rejects when nothing is left of it. */
+  /** Returns a process that is ready for a job. If the signal aborts first, it rejects when the process is gone. */
   async take(handler: IsolatedHandler, signal: AbortSignal): Promise<JobProcess> {
     signal.throwIfAborted();
     const idle = this.#takeIdle(handler.type);
@@ -65,7 +65,7 @@ export class ProcessPool {
     }
   }
 
-  /** After a job. Resolves at once if the process is kept, otherwise when it is gone. */
+  /** Call after a job. Resolves at once if the process is kept, otherwise when it is gone. */
   async giveBack(used: JobProcess, isClean: boolean, maxJobs: number): Promise<void> {
     if (isClean && !used.isGone && used.jobs < maxJobs && !this.#isStopped) {
       this.#keep(used);
@@ -76,7 +76,7 @@ export class ProcessPool {
     await used.gone;
   }
 
-  /** Ends the idle processes and kills the busy ones; resolves when all are gone. */
+  /** Ends idle processes and kills busy ones. Resolves when all are gone. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     for (const idle of [...this.#idle.keys()]) this.#leave(idle);
@@ -96,11 +96,11 @@ export class ProcessPool {
       signal.throwIfAborted();
     }
     if (this.#isStopped) throw new Error('the worker has stopped');
-    // In the same turn as the count above, so that two starts do not take the same room.
+    // In the same turn as the count above, so that two starts do not use the same free place.
     return this.#start(handler);
   }
 
-  /** There is one: of as many processes as slots, the caller's slot has none, so one is idle or leaving. */
+  /** One of them is always idle or leaving: there are as many processes as slots, and the caller's slot has none. */
   async #whenOneHasLeft(): Promise<void> {
     const [longestIdle] = this.#idle.keys();
     if (longestIdle !== undefined) this.#leave(longestIdle);
@@ -131,7 +131,7 @@ export class ProcessPool {
     this.#options.logger.warn(fields, 'the idle process of an isolated handler ended by itself');
   }
 
-  /** The one used last: its code and caches are the warmest, and the others may reach their end. */
+  /** The one used last: its code and caches are the warmest, and the others can reach their idle limit. */
   #takeIdle(type: string): JobProcess | undefined {
     const found = [...this.#idle.keys()].findLast((idle) => idle.type === type && !idle.isGone);
     if (found !== undefined) this.#removeIdle(found);

@@ -1,7 +1,7 @@
 /**
- * What a handler's context needs of its worker, from inside the isolated process: log lines and progress go over
- * the channel. Neither may pile up there: while the channel is full, log lines are counted and dropped, and of
- * progress only the latest value waits.
+ * What a handler's context needs from its worker, from inside the isolated process: log lines and progress go over
+ * the channel. Both are bounded: while the channel is full, log lines are counted and dropped, and only the latest
+ * progress value waits.
  */
 import type { LogFields, Logger } from '../../logger.js';
 import type { Attempt } from '../attempt.js';
@@ -29,7 +29,7 @@ export class ProcessServices implements ContextServices {
     this.#progressTimer ??= setTimeout(() => this.#sendProgress(), PROGRESS_EVERY_MS);
   }
 
-  /** Before the end of a job. */
+  /** Called before the end of a job. */
   flush(): void {
     if (this.#progressTimer !== undefined) this.#sendProgress();
     this.#confessDropped();
@@ -37,7 +37,7 @@ export class ProcessServices implements ContextServices {
 
   send(message: FromProcess): void {
     const envelope: Envelope<FromProcess> = { drover: message };
-    // A failed send means that the worker is gone, and the watchdog acts on that.
+    // A failed send means that the worker is gone; the watchdog handles that.
     const hasRoom = process.send?.(envelope, undefined, undefined, () => {
       this.#isFull = false;
     });
@@ -68,7 +68,7 @@ export class ProcessServices implements ContextServices {
   }
 }
 
-/** Fields as JSON can carry them; errors in the form that pino gives them. */
+/** Fields as JSON can carry them. Errors have the same form as in pino. */
 function plain(fields: LogFields): LogFields {
   try {
     const text = JSON.stringify(fields, (_key, value: unknown) => {

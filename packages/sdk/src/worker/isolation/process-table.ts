@@ -1,15 +1,15 @@
 /**
- * Which processes run now and for what kind of job, in memory that threads share: the thread that keeps the
- * worker's lease must be able to kill them while the main thread is blocked by a handler of its own.
+ * Which processes run and for what kind of job, in memory shared by threads: the thread that keeps the worker's lease
+ * must be able to kill them while a handler blocks the main thread.
  *
- * The main thread alone writes. A process is taken out in the turn in which Node has reaped it, and a pid is
- * not given to another process before that, so a reader kills nobody else.
+ * Only the main thread writes. A process is removed in the turn in which Node reaps it, and its pid is not reused
+ * before that, so a reader never kills another process.
  */
 import { randomUUID } from 'node:crypto';
 import type { Assignment } from '@drover/protocol';
 import { killTree } from './process-tree.js';
 
-/** Of one row: its process's id (0: the row is free), the number in its mark, and what it does. */
+/** The fields of a row: the process's id (0: the row is free), the number in its mark, and its duty. */
 const PID = 0;
 const NUMBER = 1;
 const DUTY = 2;
@@ -25,19 +25,19 @@ export class ProcessTable {
   readonly shared: SharedProcessTable;
   #lastNumber = 0;
 
-  /** `size` processes at most; each has a row from its start until it is reaped. */
+  /** `size` is the maximum number of processes. Each has a row from its start until it is reaped. */
   constructor(size: number) {
     const buffer = new SharedArrayBuffer(size * ROW_LENGTH * Int32Array.BYTES_PER_ELEMENT);
     this.shared = { owner: randomUUID(), rows: new Int32Array(buffer) };
   }
 
-  /** A mark that no other process on this machine has, of this worker or of another. */
+  /** A mark that is unique among the processes of all workers on this machine. */
   nextMark(): { number: number; mark: string } {
     const number = ++this.#lastNumber;
     return { number, mark: markOf(this.shared.owner, number) };
   }
 
-  /** Answers the row. */
+  /** Returns the row. */
   add(pid: number, number: number): number {
     const { rows } = this.shared;
     for (let row = 0; row < rows.length; row += ROW_LENGTH) {
@@ -59,7 +59,7 @@ export class ProcessTable {
   }
 }
 
-/** Kills the processes that do this now, or all of them. From any thread; answers how many there were. */
+/** Kills the processes with this duty, or all. Can be called from any thread. Returns how many there were. */
 export function killProcesses({ owner, rows }: SharedProcessTable, duty?: Duty): number {
   let killed = 0;
   for (let row = 0; row < rows.length; row += ROW_LENGTH) {

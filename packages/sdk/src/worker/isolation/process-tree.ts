@@ -1,13 +1,12 @@
 /**
- * Kills a process with everything it started, and tells when all of it is gone.
+ * Kills a process with all its descendants, and detects when all of them are gone.
  *
- * The process leads a group of its own, which the kernel kills as one: nothing in it can fork away from that.
- * What leaves the group (a handler that starts something `detached`, as Puppeteer does with Chrome) is found
- * on Linux by a mark that the environment of every descendant carries. Elsewhere such a one survives; and
- * everywhere does one that has cleared its environment as well. A cgroup would catch those too, but needs
- * rights that workers do not have.
+ * The process leads its own group, which the kernel kills as one; a fork cannot escape that. Descendants that leave
+ * the group (something started `detached`, as Puppeteer does with Chrome) are found on Linux by a mark in the
+ * environment that every descendant inherits. On other systems they survive, and on Linux they survive if they also
+ * clear their environment. A cgroup would catch those too, but needs rights that workers do not have.
  *
- * Reading the marks costs about 50 µs for each process of the machine, once for each process that ends.
+ * The marks of all processes of the machine are read once for each process that ends.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -15,22 +14,24 @@ import { MARK_VARIABLE } from './messages.js';
 
 const FIRST_CHECK_MS = 2;
 const MAX_CHECK_MS = 100;
-/** States of `/proc/<pid>/stat` in which nothing runs any more. A parent that never reaps must not hold a slot. */
+/**
+ * States in `/proc/<pid>/stat` of processes that no longer run. A parent that never reaps them must not hold a slot.
+ */
 const DEAD_STATES = 'ZXx';
 
 export type ProcessTree = { readonly pid: number; readonly mark: string };
 
-/** At once, from any thread outside the tree. */
+/** Kills at once, from any thread outside the tree. */
 export function killTree({ pid, mark }: ProcessTree): void {
   killGroup(pid);
   for (const escaped of markedPids(mark)) kill(escaped);
 }
 
-/** From inside: the caller goes with the rest. */
+/** Kills from inside the tree, including the caller. */
 export function killOwnTree(mark: string): void {
   for (const other of markedPids(mark)) if (other !== process.pid) kill(other);
   killGroup(process.pid);
-  // Reached only if it does not lead a group, as when someone runs it by hand.
+  // Reached only if the process does not lead a group, for example when it was started by hand.
   kill(process.pid);
 }
 
@@ -38,7 +39,7 @@ export function killOwnTree(mark: string): void {
 export async function untilTreeGone({ pid, mark }: ProcessTree): Promise<void> {
   let hasGroup = true;
   for (let waitMs = FIRST_CHECK_MS; ; waitMs = Math.min(waitMs * 2, MAX_CHECK_MS)) {
-    // Once gone, it is never asked for again: its id may have become another's.
+    // Once gone, the group is not checked again: its id may have been reused.
     hasGroup &&= isGroupRunning(pid);
     const escaped = markedPids(mark);
     if (!hasGroup && escaped.length === 0) return;
@@ -57,7 +58,7 @@ function kill(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL');
   } catch {
-    // Gone already, or not ours to kill; `untilTreeGone` sees the difference.
+    // Gone already, or not permitted; `untilTreeGone` distinguishes the two.
   }
 }
 
@@ -66,7 +67,7 @@ function isGroupRunning(pid: number): boolean {
   try {
     process.kill(-pid, 0);
   } catch (error) {
-    // Not permitted means that it exists; but macOS answers so for a group of zombies.
+    // Not permitted means that it exists, except on macOS, which answers so for a group of zombies.
     if ((error as NodeJS.ErrnoException).code !== 'EPERM' || process.platform === 'darwin') return false;
   }
   return process.platform !== 'linux' || hasRunningMember(pid);
@@ -74,7 +75,7 @@ function isGroupRunning(pid: number): boolean {
 
 function hasRunningMember(groupId: number): boolean {
   const all = pids();
-  // Nothing can be told without `/proc`; then even zombies count.
+  // Without `/proc`, zombies cannot be distinguished and count as running.
   if (all.length === 0) return true;
   return all.some((pid) => {
     const stat = readProc(pid, 'stat');
@@ -94,7 +95,7 @@ function pids(): number[] {
   try {
     return readdirSync('/proc').map(Number).filter(Number.isInteger);
   } catch {
-    // Not mounted: the group is all that can be killed.
+    // `/proc` is not mounted: only the group can be killed.
     return [];
   }
 }

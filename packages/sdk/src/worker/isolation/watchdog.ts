@@ -1,13 +1,13 @@
 /**
- * A thread in the process of an isolated handler, which works whatever the handler does to its own thread. It
- * kills the process with everything it started
+ * A thread in the process of an isolated handler. It works even when the handler blocks its own thread. It kills the
+ * process with all its descendants
  * - when the worker is gone: the kernel closes the lifeline, also after a SIGKILL of the worker;
  * - when process and descendants together exceed the memory limit; it says so on the lifeline first.
  *
- * Memory is measured, not limited by the kernel: V8 reserves far more address space than it uses, so
- * `ulimit -v` fails at the start of Node; `RLIMIT_DATA` ends in aborts without a reason and needs a program
- * (`prlimit`) that may not be there; a cgroup needs rights. What is counted is resident memory, with pages that
- * several processes share counted for each. Descendants are counted on Linux alone.
+ * Memory is measured, not limited by the kernel. V8 reserves far more address space than it uses, so `ulimit -v`
+ * fails at the start of Node. `RLIMIT_DATA` ends in aborts without a reason and needs a program (`prlimit`) that may
+ * be missing. A cgroup needs rights. The measure is resident memory; pages shared by several processes count for
+ * each. Descendants are counted on Linux only.
  */
 import { readdirSync, readFileSync, writeSync } from 'node:fs';
 import { Socket } from 'node:net';
@@ -38,7 +38,7 @@ function checkMemory(): void {
   try {
     writeSync(LIFELINE_FD, `memory ${usedBytes}\n`);
   } catch {
-    // The worker is gone; there is no one to tell.
+    // The worker is gone; the message has no reader.
   }
   die();
 }
@@ -53,7 +53,7 @@ function descendants(): string[] {
   return found;
 }
 
-/** Each thread has its own. */
+/** Each thread has its own list. */
 function childrenOf(pid: string): string[] {
   try {
     const threads = readdirSync(`/proc/${pid}/task`);

@@ -1,15 +1,15 @@
 /**
- * One process, one data folder: a lock file says who has it. It names the process by its id and, on Linux, by
- * the moment of its start, because ids come again: in a container every process has the same one.
+ * One process per data folder: a lock file names the owner by its process id and, on Linux, by its start time,
+ * because ids are reused (in a container every process has the same one).
  *
- * Whether the owner lives can be seen only from the same host. One that was given another name meanwhile is known
- * on Linux by its boot and its namespace of process ids. Of an owner elsewhere nobody knows, and a person decides:
- * two processes must never write one journal.
+ * Whether the owner lives can only be checked on the same host. On Linux, a host that was renamed meanwhile is
+ * recognised by its boot id and its namespace of process ids. An owner on another host cannot be checked, and a
+ * person must decide: two processes must never write one journal.
  *
- * Died in the middle: whoever takes over from a dead process leaves its lock where it is and adds its own, named after
- * what the dead one says. A file can be added by one only, so of many that find the same dead one a single one goes on;
- * removing it first would let two of them in. That one then puts its lock over the first and removes what led to it:
- * whoever was led there before finds that the first has changed.
+ * Takeover from a dead process: the new process leaves the dead one's lock in place and adds its own, named after the
+ * content of the dead lock. A file can be created only once, so exactly one of several competing processes succeeds;
+ * removing the old lock first would let two succeed. The winner then puts its lock over the first one and removes the
+ * intermediate locks. A process that followed the old chain finds that the first lock has changed.
  */
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { readFileSync, readlinkSync } from 'node:fs';
@@ -18,12 +18,12 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { DroverError } from '@drover/protocol';
 
-/** A lock can be lost to another process that took it over at the same moment; more often than this it is not. */
+/** A process can lose the race for a lock to another one. More retries than this are not plausible. */
 const MAX_TRIES = 5;
-/** In `/proc/<pid>/stat`, counted after the name in brackets, which may itself contain spaces. */
+/** Index in `/proc/<pid>/stat` after the name in brackets, which may itself contain spaces. */
 const START_TIME_FIELD = 19;
 
-/** `processes` says which processes its id is one of; undefined where nobody tells. */
+/** `processes` identifies the namespace of its process id; undefined where that is not available. */
 type Owner = { pid: number; host: string; startedAt: string | undefined; processes: string | undefined };
 
 export type FolderLock = { release(): Promise<void> };
@@ -42,7 +42,7 @@ export async function lockFolder(folder: string): Promise<FolderLock> {
         for (const { successor } of dead) await rm(successor, { force: true });
         return { release: () => rm(head, { force: true }) };
       }
-      // Somebody has put another lock over the first.
+      // Another lock was put over the first one.
       await rm(path, { force: true });
     }
   } finally {
@@ -53,7 +53,7 @@ export async function lockFolder(folder: string): Promise<FolderLock> {
 
 type DeadOwner = { text: string; successor: string };
 
-/** Those who have had it, first to last; throws if the last one lives. */
+/** Previous owners, first to last. Throws if the last one is alive. */
 async function deadOwners(head: string, folder: string): Promise<DeadOwner[]> {
   const dead: DeadOwner[] = [];
   for (let path = head; ; ) {
@@ -70,7 +70,7 @@ async function isAsFound(head: string, dead: readonly DeadOwner[]): Promise<bool
   return first === undefined || (await readIfThere(head)) === first.text;
 }
 
-/** A link is made whole or not at all, and never over an existing file. */
+/** A link is created completely or not at all, and never over an existing file. */
 async function tryTake(draft: string, path: string): Promise<boolean> {
   try {
     await link(draft, path);
@@ -90,7 +90,7 @@ function refuseIfAlive(text: string, folder: string, path: string): void {
   if (isAlive(owner)) throw inUse(folder, `process ${owner.pid} has it`);
 }
 
-/** Whether we would see it if it ran. The name of a namespace comes again only after its last process has ended. */
+/** Whether we would see the process if it ran. A namespace's name is reused only after its last process has ended. */
 function isVisible({ host, processes }: Owner): boolean {
   return host === hostname() || (processes !== undefined && processes === processSpace());
 }
@@ -99,7 +99,7 @@ function isAlive(owner: Owner): boolean {
   try {
     process.kill(owner.pid, 0);
   } catch (error) {
-    // No permission to signal it: it is there.
+    // No permission to signal it, so it exists.
     return (error as NodeJS.ErrnoException).code === 'EPERM';
   }
   return owner.startedAt === undefined || startTimeOf(owner.pid) === owner.startedAt;
@@ -122,13 +122,13 @@ function bootId(): string {
   return readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim();
 }
 
-/** When the process began, in ticks since the boot, with the boot it belongs to; undefined where nobody tells. */
+/** Start time of the process in ticks since the boot, with the boot id. Undefined where not available. */
 function startTimeOf(pid: number): string | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
     return `${bootId()} ${stat.slice(stat.lastIndexOf(')') + 2).split(' ')[START_TIME_FIELD]}`;
   } catch {
-    // Not Linux, or the process has just ended: the id has to do.
+    // Not Linux, or the process has just ended: only the id is known.
     return undefined;
   }
 }
@@ -137,7 +137,7 @@ function parseOwner(text: string): Owner | undefined {
   try {
     return JSON.parse(text) as Owner;
   } catch {
-    // The caller refuses and says so.
+    // The caller refuses and reports it.
     return undefined;
   }
 }

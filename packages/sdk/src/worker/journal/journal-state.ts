@@ -1,17 +1,16 @@
 /**
- * What a journal says: which sessions had this folder, which jobs were started, which outcomes no server has
- * acknowledged. Each change is made here and gives the line that says it; reading the lines again gives the
- * same state.
+ * The content of a journal: which sessions used this folder, which jobs were started, which outcomes no server has
+ * acknowledged. Each change returns the line that records it; reading the lines again gives the same state.
  */
 import { type Grant, LIMITS, type Outcome } from '@drover/protocol';
 
-/** About what a started job takes in the file. */
+/** Approximate size of a started job in the file. */
 const STARTED_BYTES = 128;
 const FINISHED = '["finished",';
 
 export type Started = Grant & { type: string; onLost?: string | undefined };
 export type Undelivered = Grant & { text: string };
-/** One grant. Two of one job can be here at once: one that has not stopped yet, and the next. */
+/** Up to two grants of one job: one that has not stopped yet, and the next. */
 type Held = {
   fence: number;
   started: Started | undefined;
@@ -21,17 +20,17 @@ type Held = {
 
 export class JournalState {
   /**
-   * Those whose jobs no server has given to a later one yet; the latest last. The first is the last that a server has
-   * taken in, and what the journal knows of is that one's. Later ones can at most have been granted what they never
-   * heard of, so of too many it is one of these that goes.
+   * Sessions whose jobs no server has transferred to a later session, latest last. The first is the last one that a
+   * server has accepted, and the journal's entries belong to it. Later ones can at most have been granted jobs that
+   * they never received, so when there are too many, one of these is dropped.
    */
   sessions: string[] = [];
   clusterId: string | undefined;
-  /** Of what those sessions started, some may be missing here: a part of an earlier file could not be read. */
+  /** Jobs of those sessions may be missing: a part of an earlier file could not be read. */
   isIncomplete = false;
   /** By job id. */
   readonly #held = new Map<string, Held>();
-  /** About the size of a file that says no more than this state. */
+  /** Approximate size of a file that contains only this state. */
   bytes = 0;
 
   session(id: string): string {
@@ -40,7 +39,7 @@ export class JournalState {
     return line(['session', id]);
   }
 
-  /** A server of this cluster has taken in the latest session, with everything that the earlier ones held. */
+  /** Call when a server of this cluster has accepted the latest session, with everything that earlier ones held. */
   adopted(clusterId: string): string {
     this.sessions = this.sessions.slice(-1);
     this.clusterId = clusterId;
@@ -65,13 +64,13 @@ export class JournalState {
     const held = this.#hold(finished);
     this.bytes += finished.text.length - bytesOf(held);
     held.finished = finished;
-    // Its end says that it was started; and it may keep a whole assignment in memory.
+    // The end of the job implies its start, and the start may hold a whole assignment in memory.
     held.started = undefined;
     this.#dropOlderOutcome(finished.id);
     return finishedLine(finished);
   }
 
-  /** No server needs to hear of it any more. Nothing to say if nothing was known of it. */
+  /** Call when servers need no more reports of it. Undefined if nothing was recorded. */
   acknowledged(grant: Grant): string | undefined {
     const { id, fence } = grant;
     const first = this.#held.get(id);
@@ -95,16 +94,16 @@ export class JournalState {
     return started;
   }
 
-  /** At most one of each job. */
+  /** At most one per job. */
   undelivered(): Undelivered[] {
     const finished: Undelivered[] = [];
     for (const held of this.#all()) if (held.finished !== undefined) finished.push(held.finished);
     return finished;
   }
 
-  /** Everything, as the body of one record. */
+  /** The whole state, as the body of one record. */
   lines(): string {
-    // First: what follows has come since.
+    // First, because the lines that follow are newer.
     let text = this.clusterId === undefined ? '' : line(['adopted', this.clusterId]);
     for (const id of this.sessions) text += line(['session', id]);
     if (this.isIncomplete) text += line(['incomplete']);
@@ -115,7 +114,7 @@ export class JournalState {
     return text;
   }
 
-  /** Takes in the body of a record. */
+  /** Reads the body of a record. */
   read(body: string): void {
     for (const text of body.split('\n')) if (text !== '') this.#readLine(text);
   }
@@ -153,14 +152,14 @@ export class JournalState {
     const first = this.#held.get(id);
     if (first?.fence === fence) return first;
     if (first?.other?.fence === fence) return first.other;
-    // Of three grants, the oldest can no longer matter to anyone.
+    // Of three grants, the oldest no longer matters.
     if (first?.other !== undefined) this.acknowledged({ id, fence: Math.min(first.fence, first.other.fence) });
     const held: Held = { fence, started: undefined, finished: undefined, other: this.#held.get(id) };
     this.#held.set(id, held);
     return held;
   }
 
-  /** A newer grant proves that a server has taken the older outcome, or that it would change nothing. */
+  /** A newer grant proves that a server has the older outcome, or that the outcome would change nothing. */
   #dropOlderOutcome(id: string): void {
     const first = this.#held.get(id);
     if (first?.finished === undefined || first.other?.finished === undefined) return;
@@ -180,7 +179,7 @@ function bytesOf({ started, finished }: Held): number {
   return started === undefined ? 0 : STARTED_BYTES;
 }
 
-/** By hand, as for acknowledgements: ids are UUIDs, and this is done for each job. */
+/** Built by hand, as for acknowledgements: ids are UUIDs, and this runs for each job. */
 function startedLine({ id, fence, type, onLost = 'rerun' }: Started): string {
   return `["started","${id}",${fence},${JSON.stringify(type)},"${onLost}"]\n`;
 }

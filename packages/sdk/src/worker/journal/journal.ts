@@ -1,18 +1,19 @@
 /**
- * The worker's journal: which jobs it has started, how they ended, and what servers have acknowledged. A process
- * that is started again with the same folder delivers the outcomes that its predecessor could not, and tells at
- * once which jobs died with it.
+ * The worker's journal: which jobs it has started, how they ended, and what servers have acknowledged. A process that
+ * is restarted with the same folder delivers the outcomes that its predecessor could not, and reports at once which
+ * jobs died with it.
  *
- * What always holds:
- * - an outcome is durable before it is sent, and a `hold` job is durably started before its handler is called. A
- *   `rerun` job does not wait: its line is on its way to the file when the handler begins. Should the machine
- *   die in that moment, the end of the lease tells what the journal cannot.
- * - entries are gathered: whatever came while the last record was made durable is the next record. No timers.
- * - a file is never mended. It is read once, at the start, and a new one takes its place by a rename, when it is
- *   durable. The same happens when a file has grown and says little, and after a failed write: what a failed
- *   fsync has left in a file is not known, so it is not used again.
- * - while nothing can be written (`trouble`), the worker takes no new jobs; what it has goes on in memory, and is
- *   sent. As soon as a new file can be written, all is well again.
+ * Invariants:
+ * - An outcome is durable before it is sent, and a `hold` job is durably started before its handler is called. A
+ *   `rerun` job does not wait: its line is being written when the handler begins. If the machine dies before it is
+ *   durable, the end of the lease has the same effect.
+ * - Entries are batched: everything that arrives while a record is being made durable goes into the next record. No
+ *   timers.
+ * - A file is never repaired. It is read once, at the start; a new file replaces it by a rename when it is durable.
+ *   The same happens when a file is large and mostly obsolete, and after a failed write: the effect of a failed fsync
+ *   is unknown, so the file is not used again.
+ * - While nothing can be written (`trouble`), the worker takes no new jobs. Running jobs continue in memory, and
+ *   their outcomes are sent. The worker recovers as soon as a new file can be written.
  */
 import { randomUUID } from 'node:crypto';
 import { type FileHandle, mkdir, open, readFile, rename } from 'node:fs/promises';
@@ -23,16 +24,16 @@ import { type FolderLock, lockFolder } from './folder-lock.js';
 import { JournalState, type Started, type Undelivered } from './journal-state.js';
 import { JOURNAL_VERSION, type ReadJournal, RecordWriter, readJournal } from './records.js';
 
-/** Smaller files are not worth a new one. */
+/** Smaller files are not compacted. */
 const COMPACT_FROM_BYTES = 8 * 1024 * 1024;
-/** A file this many times as large as what it has to say is mostly acknowledged. */
+/** A file this many times larger than its state is mostly acknowledged. */
 const COMPACT_RATIO = 4;
-/** Between two attempts to write again after a failure. */
+/** Pause between attempts to write again after a failure. */
 const RETRY_MS = 1000;
 /** Acknowledgements only save work after a crash, so they wait for the next record, but no longer than this. */
 const LAZY_MS = 200;
 
-/** Jobs that are named in one line of the log. */
+/** Jobs named in one log line. */
 const MAX_NAMED = 100;
 
 export type JournalOptions = {
@@ -41,9 +42,9 @@ export type JournalOptions = {
   /** Sets a damaged file aside instead of refusing to start. */
   discardDamaged: boolean;
   logger: Logger;
-  /** The trouble has come, or (undefined) gone. */
+  /** The trouble has started, or (undefined) ended. */
   troubled: (trouble: string | undefined) => void;
-  /** For tests that make a disk fail. */
+  /** For tests that simulate a failing disk. */
   openFile?: (path: string, flags: string) => Promise<FileHandle>;
 };
 
@@ -56,11 +57,11 @@ export class Journal {
   #writer: RecordWriter | undefined;
   #size = 0;
   #lines: string[] = [];
-  /** Whether what is said goes to the file, or to the one that is being begun; if not, the state is enough. */
+  /** Whether new lines go to a file (the current one or the one being started). If not, the state is enough. */
   #isRecording = false;
   #waiting: (() => void)[] = [];
   #writing: Promise<void> = Promise.resolve();
-  /** From the first look at what waits to the last: what comes in between is written, what comes later is not. */
+  /** Set while waiting lines are being written. Lines added meanwhile are written too. */
   #isWriting = false;
   #isWriteDue = false;
   #timer: NodeJS.Timeout | undefined;
@@ -74,7 +75,7 @@ export class Journal {
     this.#lock = lock;
   }
 
-  /** Locks the folder, reads what is there and begins a new file. Rejects if the old one is damaged or too new. */
+  /** Locks the folder, reads the old file and begins a new one. Rejects if the old file is damaged or too new. */
   static async open(options: JournalOptions): Promise<Journal> {
     await mkdir(options.folder, { recursive: true });
     const lock = await lockFolder(options.folder);
@@ -90,17 +91,17 @@ export class Journal {
     }
   }
 
-  /** Sessions that had this folder before, whose jobs no server has given to this one yet. */
+  /** Earlier sessions of this folder whose jobs no server has transferred to this session. */
   get previousSessions(): string[] {
     return this.#state.sessions.slice(0, -1);
   }
 
-  /** Whether those may have started more than this journal knows of. */
+  /** Whether those sessions may have started jobs that are missing here. */
   get isIncomplete(): boolean {
     return this.#state.isIncomplete;
   }
 
-  /** The cluster that its jobs are of, if a server has ever taken the worker in. */
+  /** The cluster that its jobs belong to, if a server has ever accepted the worker. */
   get clusterId(): string | undefined {
     return this.#state.clusterId;
   }
@@ -129,20 +130,20 @@ export class Journal {
     if (line === undefined) return;
     this.#append(line);
     this.#timer ??= setTimeout(() => {
-      // Whatever becomes of this one, the next acknowledgement needs a timer of its own.
+      // The next acknowledgement needs a new timer, whatever the result of this write.
       this.#timer = undefined;
       this.#writeSoon();
     }, LAZY_MS);
   }
 
-  /** A server of this cluster has taken the worker in, with everything that earlier sessions held. */
+  /** Call when a server of this cluster has accepted the worker, with everything that earlier sessions held. */
   adopted(clusterId: string): void {
     if (this.#state.sessions.length < 2 && this.#state.clusterId === clusterId) return;
     this.#append(this.#state.adopted(clusterId));
     this.#writeSoon();
   }
 
-  /** Resolves when everything said so far is durable, or when it cannot be made so now: see `isWritable`. */
+  /** Resolves when all entries so far are durable, or when that is not possible now: see `isWritable`. */
   commit(): Promise<void> {
     if (this.#lines.length === 0 && !this.#isWriting) return Promise.resolve();
     if (this.#trouble !== undefined) return Promise.resolve();
@@ -150,7 +151,7 @@ export class Journal {
     return new Promise((resolve) => this.#waiting.push(resolve));
   }
 
-  /** `isFolderFree`: no handler of this process runs any more, so another worker may have the folder. */
+  /** `isFolderFree`: no handler of this process runs any more, so another worker may use the folder. */
   async close(isFolderFree: boolean): Promise<void> {
     await this.commit();
     this.#isClosed = true;
@@ -164,7 +165,7 @@ export class Journal {
     if (this.#isRecording) this.#lines.push(line);
   }
 
-  /** At the end of this turn, so that what the turn says is one record. */
+  /** At the end of this turn, so that all entries of the turn form one record. */
   #writeSoon(): void {
     if (this.#isWriteDue || this.#isWriting || this.#file === undefined) return;
     this.#isWriteDue = true;
@@ -206,12 +207,12 @@ export class Journal {
     await file.datasync();
   }
 
-  /** Writes the state to a new file, and lets it take the place of the old one when it is durable. */
+  /** Writes the state to a new file, which replaces the old one when it is durable. */
   async #beginFile(): Promise<void> {
     const { folder, openFile = open } = this.#options;
     const draft = join(folder, 'journal.new');
     const writer = new RecordWriter(randomUUID());
-    // What waits to be written is in the state already; what comes from now on follows it.
+    // The waiting lines are in the state already. New ones are appended after it.
     this.#lines = [];
     this.#isRecording = true;
     const bytes = Buffer.concat([writer.first, writer.next(this.#state.lines())]);
@@ -274,12 +275,12 @@ export class Journal {
   async #closeFile(): Promise<void> {
     const file = this.#file;
     this.#file = undefined;
-    // The file may be on a disk that has failed; whatever this says, it is not used again.
+    // The file may be on a failed disk. It is not used again, so an error here does not matter.
     await file?.close().catch(() => {});
   }
 }
 
-/** What the folder's last journal says; jobs that were running when their process died are lost. */
+/** Reads the folder's last journal. Jobs that were running when their process died are lost. */
 async function recover({ folder, discardDamaged, logger }: JournalOptions): Promise<JournalState> {
   const state = new JournalState();
   const path = join(folder, 'journal');
@@ -310,7 +311,7 @@ async function recover({ folder, discardDamaged, logger }: JournalOptions): Prom
   return state;
 }
 
-/** Never read as if nothing had been in it: a person decides. */
+/** A damaged journal is never treated as empty: a person decides. */
 async function setAside(path: string, journal: ReadJournal, isAllowed: boolean, logger: Logger): Promise<void> {
   const where = `${path} is damaged at byte ${journal.damage?.at}: ${journal.damage?.reason}`;
   if (!isAllowed) {
@@ -331,7 +332,7 @@ async function readIfThere(path: string): Promise<Buffer | undefined> {
   }
 }
 
-/** A file system that is nearly full writes a part and says so. */
+/** A file system that is nearly full writes only a part and reports it. */
 async function writeAll(file: FileHandle, bytes: Buffer, position: number): Promise<void> {
   for (let done = 0; done < bytes.length; ) {
     const { bytesWritten } = await file.write(bytes, done, bytes.length - done, position + done);
@@ -339,7 +340,7 @@ async function writeAll(file: FileHandle, bytes: Buffer, position: number): Prom
   }
 }
 
-/** Without it, the new name may not survive a loss of power. */
+/** Without it, the new name may not survive a power failure. */
 async function syncFolder(folder: string): Promise<void> {
   // Windows cannot open a folder; its file system keeps renames in order by itself.
   if (process.platform === 'win32') return;

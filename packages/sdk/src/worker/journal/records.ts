@@ -1,16 +1,15 @@
 /**
- * The form of a journal file: records, each one batch of entries that became durable together. Pure.
+ * The format of a journal file: records, each one batch of entries that became durable together. Pure.
  *
  *   D1 <sequence> <length> <checksum of the body> <checksum of this line>\n   numbers in 8 hexadecimal digits
- *   <body: entries, one JSON array a line>
+ *   <body: entries, one JSON array per line>
  *
- * The first record says which file it is; its id goes into every later checksum, and so does the sequence. A
- * record of another file, of an earlier use of the same disk block or in the wrong place is therefore no record.
+ * The first record holds the file's id. The id and the sequence go into every later checksum. So a record from
+ * another file, from an earlier use of the same disk block or in the wrong place is invalid.
  *
- * What always holds: only the last record of a file can have been under way when the machine stopped, because
- * each is made durable before the next is written. So a file that ends too early, or in blocks that were never
- * written and read as zeros, is torn at its end, and the end was promised to nobody. Anything else that does not
- * fit is damage.
+ * Invariant: only the last record can have been incomplete when the machine stopped, because each record is durable
+ * before the next is written. So a file that ends too early, or in never-written blocks that read as zeros, has a
+ * torn end, and that end was never acknowledged. Anything else that does not fit is damage.
  */
 import { crc32 } from 'node:zlib';
 
@@ -19,14 +18,14 @@ export const JOURNAL_VERSION = 1;
 const HEADER = /^D1 ([0-9a-f]{8}) ([0-9a-f]{8}) ([0-9a-f]{8}) ([0-9a-f]{8})\n$/;
 const HEADER_BYTES = 39;
 const MAGIC = Buffer.from('D1 ');
-/** The least that a disk writes at once. */
+/** The smallest unit that a disk writes. */
 const SECTOR_BYTES = 512;
 
-/** Something in the file is not what was written. `at` is the byte where it begins. */
+/** The file differs from what was written. `at` is the byte where that begins. */
 export type Damage = { at: number; reason: string };
 
 export type ReadJournal = {
-  /** Bodies of all whole records but the first, also of those after damage. */
+  /** Bodies of all complete records except the first, also of those after damage. */
   bodies: string[];
   version: number;
   /** Bytes at the end that were being written when the process or the machine stopped. */
@@ -34,11 +33,11 @@ export type ReadJournal = {
   damage: Damage | undefined;
 };
 
-/** Makes the records of one file, in their order. */
+/** Creates the records of one file, in order. */
 export class RecordWriter {
   readonly #seed: number;
   #sequence = 0;
-  /** The record that a new file begins with. */
+  /** The first record of a new file. */
   readonly first: Buffer;
 
   constructor(fileId: string, version = JOURNAL_VERSION) {
@@ -63,7 +62,7 @@ export function readJournal(bytes: Buffer): ReadJournal {
   const first = readRecord(bytes, 0, 0, 0);
   const identity = 'body' in first ? identityOf(first.body) : undefined;
   if (!('body' in first) || identity === undefined) {
-    // It was whole before it got its name, so this is never a torn end.
+    // The file was complete before it was renamed, so this is never a torn end.
     return { bodies: [], version: 0, tornBytes: 0, damage: { at: 0, reason: 'the file does not begin as a journal' } };
   }
   const bodies: string[] = [];
@@ -89,7 +88,7 @@ export function readJournal(bytes: Buffer): ReadJournal {
   return { bodies, version: identity.version, tornBytes: damage === undefined ? bytes.length - at : 0, damage };
 }
 
-/** The record that must begin here, or why there is none. */
+/** The record that must begin here, or the reason why there is none. */
 function readRecord(bytes: Buffer, at: number, sequence: number, seed: number): Step {
   const header = readHeader(bytes, at, seed);
   if (header === undefined) {
@@ -120,7 +119,7 @@ function readHeader(
   return crc32(start, seed) === ownChecksum ? { sequence, length, checksum } : undefined;
 }
 
-/** The next whole record after damage. */
+/** The next complete record after damage. */
 function findRecord(bytes: Buffer, from: number, seed: number): { at: number; sequence: number } | undefined {
   for (let at = bytes.indexOf(MAGIC, from); at !== -1; at = bytes.indexOf(MAGIC, at + 1)) {
     const header = readHeader(bytes, at, seed);

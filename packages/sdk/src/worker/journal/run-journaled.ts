@@ -1,4 +1,4 @@
-/** Runs an attempt that the journal knows of. */
+/** Runs an attempt that is recorded in the journal. */
 import type { Outcome } from '@drover/protocol';
 import { failpoint } from '@drover/protocol/test-points';
 import type { Attempt } from '../attempt.js';
@@ -6,10 +6,10 @@ import { outcomeOfError } from '../outcome.js';
 import type { Journal } from './journal.js';
 
 type Run = (attempt: Attempt) => Promise<Outcome | undefined>;
-/** Whether the lease allows it at this moment of `performance.now()`, and the journal keeps what is said. */
+/** Whether at this time (`performance.now()`) the lease allows a start and the journal is writable. */
 type MayStart = (now: number) => boolean;
 
-/** Like `run`, never rejects. */
+/** Never rejects, like `run`. */
 export function runJournaled(
   journal: Journal,
   attempt: Attempt,
@@ -21,14 +21,14 @@ export function runJournaled(
 }
 
 /**
- * A `hold` job that dies with its process must be known to have been started: nobody else will start it, and
- * only this journal can tell that it did not end.
+ * A `hold` job that dies with its process must be recorded as started: it is not given to another worker, and only
+ * this journal can show that it did not end.
  *
- * Died between the durable line and the handler: nobody can tell it from one that has begun, so it is held. The
- * other order would lose starts, and with them the promise that a held job is not run again.
+ * If the process dies between the durable line and the handler, the job looks as if it had begun, so it is held. The
+ * reverse order would lose starts, and with them the promise that a held job is not run again.
  *
- * The disk may take any time, and the process may have stood still meanwhile: when the lease is in doubt by then, the
- * job is handed back, as one that waits is. A person may have given it to another worker.
+ * The write may take long, and the process may have been frozen meanwhile. If the lease is in doubt by then, the job
+ * is handed back as if it had not started, because a person may have given it to another worker.
  */
 async function runWhenDurable(
   journal: Journal,

@@ -1,10 +1,10 @@
 /**
- * Keeps one connection to one of the servers for as long as the worker is started. When it is lost, the others are
- * tried one after the other, the first after a short random time, because all workers of a server that is gone do so; then
- * comes a random pause, which grows with every round over all servers, without end: a worker may start before its
- * servers and outlive them.
+ * Keeps one connection to one of the servers while the worker is started. When it is lost, the worker tries the other
+ * servers one after the other. The first try waits a short random time, because all workers of a lost server
+ * reconnect at once. After each round over all servers comes a random pause that grows, without a limit on rounds: a
+ * worker may start before its servers and outlive them.
  *
- * What always holds: `lost` is called exactly once for each `welcome`, and before the next one.
+ * Invariant: `lost` is called exactly once for each `welcome`, and before the next one.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { DroverError } from '@drover/protocol';
@@ -14,16 +14,16 @@ import { type Patience, pauseAfter } from './patience.js';
 import type { ServerList } from './server-list.js';
 import { type Access, type LinkMessage, type StreamEnd, StreamSocket, type Welcome } from './stream-socket.js';
 
-/** A connection that stood this long was good: pauses are short again. */
+/** A connection that lasted this long was good: pauses start short again. */
 const GOOD_AFTER_MS = 5000;
-/** For the server to note that the worker has left. */
+/** Limit for the server to note that the worker has left. */
 const GOODBYE_MS = 2000;
 
 export type ConnectionEvents = {
   /** Open and waiting for `sayHello`. */
   opened: () => void;
   welcome: (message: Welcome, url: string) => void;
-  /** A frame for those who run jobs, as it came. */
+  /** A frame about jobs, unparsed. */
   frame: (text: string) => void;
   message: (message: LinkMessage) => void;
   lost: () => void;
@@ -31,7 +31,7 @@ export type ConnectionEvents = {
   refused: (error: DroverError, url: string) => void;
   /** The number of the next connection, greater than all before. */
   numbered: () => number;
-  /** How long a server may be waited for now. */
+  /** How long to wait for a server now. */
   patience: () => Patience;
   log: (fields: LogFields, message: string) => void;
 };
@@ -44,7 +44,7 @@ export class Connection {
   #loop: Promise<void> | undefined;
   #socket: StreamSocket | undefined;
   #number = 0;
-  /** The server has asked it to leave, and it will. */
+  /** Set when the server has asked the worker to move and it will. */
   #leaving: NodeJS.Timeout | undefined;
 
   constructor(servers: ServerList, access: Access, events: ConnectionEvents) {
@@ -53,17 +53,17 @@ export class Connection {
     this.#events = events;
   }
 
-  /** Tells this connection from earlier ones: what was meant for another must not be sent on it. */
+  /** Distinguishes this connection from earlier ones: frames for another connection must not be sent on it. */
   get number(): number {
     return this.#number;
   }
 
-  /** Answers `opened`. */
+  /** Call after `opened`. */
   sayHello(text: string): void {
     this.#socket?.sayHello(text);
   }
 
-  /** `done` is called exactly once, whether it was sent or not. */
+  /** `done` is called exactly once, whether the frame was sent or not. */
   send(frame: string, done: () => void): void {
     if (this.#socket === undefined) done();
     else this.#socket.send(frame, done);
@@ -73,7 +73,7 @@ export class Connection {
     this.#loop ??= this.#keepConnected();
   }
 
-  /** Sends the last frame and waits, for a moment, until the server has acted on it and closed. */
+  /** Sends the last frame and waits a short time until the server has handled it and closed. */
   async sayGoodbye(frame: string): Promise<void> {
     this.#stopped.abort();
     clearTimeout(this.#leaving);
@@ -83,7 +83,7 @@ export class Connection {
     await within(socket.ended, GOODBYE_MS);
   }
 
-  /** Closes for good; resolves when the socket is gone. */
+  /** Closes permanently. Resolves when the socket is gone. */
   async stop(): Promise<void> {
     this.#stopped.abort();
     clearTimeout(this.#leaving);
@@ -91,14 +91,14 @@ export class Connection {
     await this.#loop;
   }
 
-  /** Leaves this server for another one, when its time comes: a server that stops asks all its workers at once. */
+  /** Moves to another server after a delay: a server that shuts down asks all its workers at once. */
   moveOn(): void {
     const socket = this.#socket;
     if (socket === undefined || this.#leaving !== undefined) return;
     this.#leaving = setTimeout(() => socket.close(), this.#spreadMs());
   }
 
-  /** Nothing can be waited for: the other side is silent, or cannot be understood. */
+  /** Ends the connection at once: the other side is silent, or sends frames that cannot be parsed. */
   fail(reason: string): void {
     this.#socket?.fail(reason);
   }
@@ -116,7 +116,7 @@ export class Connection {
         triedInRound = 0;
       }
       triedInRound++;
-      // Asked to leave, it has waited before.
+      // A worker that was asked to move has waited before.
       let pauseMs = end.stoodMs > 0 && this.#leaving === undefined ? this.#spreadMs() : 0;
       clearTimeout(this.#leaving);
       this.#leaving = undefined;
@@ -159,6 +159,6 @@ async function pause(ms: number, signal: AbortSignal): Promise<void> {
   try {
     await sleep(ms, undefined, { signal });
   } catch {
-    // Woken by the stop, which the caller looks at next.
+    // Woken by the stop, which the caller checks next.
   }
 }

@@ -1,8 +1,8 @@
 /**
- * Beats while a connection stands, and notices when the other side has fallen silent.
+ * Sends beats while a connection is open, and detects a silent server.
  *
- * Silence is counted in ticks of the timer, not in time: when the event loop was blocked, ticks do not
- * pile up, so frames that arrived meanwhile are read before anybody concludes that there were none.
+ * Silence is counted in timer ticks, not in time: when the event loop was blocked, ticks do not pile up, so frames
+ * that arrived meanwhile are read before the connection is considered silent.
  */
 
 /** Half beats without a frame from the server after which the connection counts as dead. */
@@ -37,7 +37,7 @@ export class Heartbeat {
     this.#timer = undefined;
   }
 
-  /** Anything at all has come from the server. */
+  /** Call for any frame from the server. */
   heard(): void {
     this.#silentTicks = 0;
   }

@@ -1,18 +1,18 @@
 /**
- * What the main thread holds, as far as the link thread knows: for the hello on a new connection while the
- * main thread is blocked and cannot be asked.
+ * The grants that the main thread holds, as far as the link thread knows: for the hello on a new connection while the
+ * main thread is blocked.
  *
- * It is what the main thread said last and everything assigned since. That may be too much (some of it is
- * finished and acknowledged), which is harmless: the server answers that it is no longer the worker's. It is
- * never too little: a job left out would be given to another worker while it runs here.
+ * It is the main thread's last report plus all assignments since. It may contain too much (finished and acknowledged
+ * jobs), which is harmless: the server answers that they are no longer the worker's. It never contains too little: an
+ * omitted job would be given to another worker while it runs here.
  */
 import type { Grant } from '@drover/protocol';
 
-/** Characters of assignments that are kept before the main thread is asked anew. */
+/** Characters of assignments that are kept before the main thread is asked again. */
 const MAX_KEPT_LENGTH = 4 * 1024 * 1024;
 
 export class HeldGrants {
-  /** A JSON array. It and the frames are kept as they came: they are read only if needed, which is hardly ever. */
+  /** A JSON array. It and the frames are stored unparsed, because they are rarely needed. */
   #said: string;
   #frames: string[] = [];
   #length = 0;
@@ -27,7 +27,7 @@ export class HeldGrants {
     this.#length += frame.length;
   }
 
-  /** How many frames are kept, if it is time to ask the main thread; answer with `tell`. */
+  /** Returns the number of kept frames when it is time to ask the main thread. Answer with `tell`. */
   ask(isBeat: boolean): number | undefined {
     if (this.#isAsked || this.#frames.length === 0) return undefined;
     if (!isBeat && this.#length < MAX_KEPT_LENGTH) return undefined;
@@ -35,7 +35,7 @@ export class HeldGrants {
     return this.#frames.length;
   }
 
-  /** What the main thread holds after the first `frames` frames. */
+  /** Records what the main thread holds after the first `frames` frames. */
   tell(said: string, frames: number): void {
     this.#isAsked = false;
     this.#said = said;
@@ -43,7 +43,7 @@ export class HeldGrants {
     this.#length = this.#frames.reduce((sum, frame) => sum + frame.length, 0);
   }
 
-  /** What it holds now, with no connection that could bring more. */
+  /** Records what the main thread holds while no connection is open. */
   tellAll(said: string): void {
     this.tell(said, this.#frames.length);
   }

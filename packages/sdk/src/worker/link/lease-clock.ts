@@ -1,43 +1,46 @@
 /**
- * How old the lease is, and what that means. Pure: the readings are brought by the caller.
+ * The age of the lease, and what it means. Pure: the caller provides the clock readings.
  *
- * What always holds: the age counts from *before* the beat or hello was sent that a server has answered, on
- * the clock that has gone furthest. So whatever the network, a suspended machine or a changed clock does, the
- * worker believes that its lease is over no later than the database does. A clock can only make it stop sooner.
+ * Invariant: the age counts from *before* the beat or hello that a server has answered was sent, on the clock that
+ * has advanced furthest. So despite network delays, a suspended machine or a changed clock, the worker considers its
+ * lease over no later than the database does. A clock can only make it stop sooner.
  *
  *   sent ───────────── trusted ───── doubtful ───── stopping ── over │ lease
  *   0                             three quarters of it    └ margin ───┘
  */
 import { uptime } from 'node:os';
 
-/** `trusted`: work. `doubtful`: start nothing. `stopping`: stop what others may start next. `over`: it is theirs. */
+/**
+ * `trusted`: work. `doubtful`: start nothing. `stopping`: stop jobs that others may start next. `over`: others may
+ * have them.
+ */
 export type LeasePhase = 'trusted' | 'doubtful' | 'stopping' | 'over';
 
 /**
- * A lease is at least three beats. A beat is answered within one beat, so an undisturbed lease gets up to two
- * beats old; past this share of it an answer is missing.
+ * A lease is at least three beats. Each beat is answered within one beat, so an undisturbed lease gets at most two
+ * beats old. Past this share of the lease, an answer is missing.
  */
 const DOUBTFUL_SHARE = 0.75;
-/** Before the end of the lease, for handlers to stop: this share of it, and never less than the minimum. */
+/** Share of the lease, before its end, in which handlers must stop. Never less than the minimum. */
 const MARGIN_SHARE = 0.1;
 const MIN_MARGIN_MS = 100;
-/** Of the margin, what is left when handlers have had their time: enough to end a process. */
+/** Share of the margin that is left when the handlers' time is over: enough to end a process. */
 const KILL_SHARE = 0.25;
 /** On some platforms the boot clock counts whole seconds. */
 const BOOT_RESOLUTION_MS = 1000;
-/** Beats without an answer that are remembered; a later answer to an older one renews nothing. */
+/** Unanswered beats that are remembered. A later answer to an older one renews nothing. */
 const MAX_UNANSWERED = 100;
 
 const NANOSECONDS_PER_MS = 1e6;
 const MS_PER_SECOND = 1000;
 
-/** Three clocks at one moment. */
+/** Three clocks, read together. */
 export type Reading = {
-  /** Stands still while the machine is suspended. */
+  /** Does not advance while the machine is suspended. */
   monotonicMs: number;
-  /** Jumps with the machine's time. */
+  /** Follows changes of the machine's time. */
   wallMs: number;
-  /** Goes on while the machine is suspended. */
+  /** Advances while the machine is suspended. */
   bootMs: number;
 };
 
@@ -49,12 +52,12 @@ export function readClocks(): Reading {
   return { monotonicMs: monotonicMs(), wallMs: Date.now(), bootMs: uptime() * MS_PER_SECOND };
 }
 
-/** Without the boot clock, which costs a system call on a file: for checks between two full ones. */
+/** Without the boot clock, whose reading costs a system call on a file. For checks between two full readings. */
 export function readQuickClocks(): Reading {
   return { monotonicMs: monotonicMs(), wallMs: Date.now(), bootMs: Number.NEGATIVE_INFINITY };
 }
 
-/** The most that any clock says; one that was set back says nothing. */
+/** The largest elapsed time of the three clocks. A clock that was set back is ignored. */
 export function elapsedMs(from: Reading, to: Reading): number {
   return Math.max(
     to.monotonicMs - from.monotonicMs,
@@ -80,7 +83,7 @@ export class LeaseClock {
     return this.#since === undefined ? undefined : { since: this.#since, leaseMs: this.#leaseMs };
   }
 
-  /** A server has taken the worker in, or an earlier link thread had been told so. */
+  /** Call when a server has accepted the worker; a replacement link thread calls it with the lease of the old one. */
   begin(since: Reading, leaseMs: number): void {
     this.#since = since;
     this.#leaseMs = leaseMs;
@@ -102,7 +105,7 @@ export class LeaseClock {
     for (const earlier of this.#unanswered.keys()) if (earlier <= beat) this.#unanswered.delete(earlier);
   }
 
-  /** The phase, and how long it lasts at the most. Before the first welcome there is nothing to trust or to lose. */
+  /** The phase, and its longest remaining duration. Before the first welcome the phase is `doubtful`. */
   look(now: Reading): { phase: LeasePhase; untilNextMs: number } {
     if (this.#since === undefined) return { phase: 'doubtful', untilNextMs: Number.POSITIVE_INFINITY };
     const ageMs = elapsedMs(this.#since, now);

@@ -1,22 +1,21 @@
 /**
- * Looks at the lease clock often enough and tells the main thread of each phase. When the lease is over while
- * handlers still run that others may now start, it kills those in processes of their own, and ends this process
- * because of those that run in it.
+ * Checks the lease clock often and reports each phase to the main thread. When the lease is over while handlers still
+ * run whose jobs others may now start, it kills those in their own processes, and ends this process because of those
+ * that run in it.
  *
- * It lives in the link thread, so that a handler which blocks the main thread cannot keep it from doing so.
- * After a pause of the whole process the timer is due, and timers come before the network: the lease is looked
- * at before anything is sent.
+ * It runs in the link thread, so a handler that blocks the main thread cannot stop it. After a pause of the whole
+ * process the timer is due, and timers run before the network: the lease is checked before anything is sent.
  */
 import { write } from 'node:fs';
 import { isSwitchedOff } from '@drover/protocol/test-points';
 import { type LeaseClock, type LeasePhase, type Reading, readClocks, readQuickClocks } from './lease-clock.js';
 import type { SharedState } from './shared-state.js';
 
-/** Looks for each lease, within the limits: often enough to see that a clock has jumped. */
+/** Checks per lease, within the limits below and above: often enough to detect a clock that has jumped. */
 const LOOKS_PER_LEASE = 60;
 const SHORTEST_LOOK_MS = 10;
 const LONGEST_LOOK_MS = 500;
-/** For the last words to be written; nothing may keep the process from ending. */
+/** Time for the last message to be written; nothing may delay the end of the process. */
 const LAST_WORDS_MS = 20;
 const STDERR = 2;
 
@@ -24,7 +23,7 @@ export type LeaseWatchOptions = {
   clock: LeaseClock;
   shared: SharedState;
   exitsOnLeaseLost: boolean;
-  /** Kills the processes of isolated handlers whose jobs others may start; may be called again and again. */
+  /** Kills the processes of isolated handlers whose jobs others may start. May be called repeatedly. */
   killIsolated: () => void;
   changed: (phase: LeasePhase) => void;
 };
@@ -46,8 +45,8 @@ export class LeaseWatch {
   }
 
   /**
-   * Call when anything is about to be done: cheap, and it sees a pause of the process at once. It leaves a clock
-   * out, so it may only find the lease older than it was thought to be.
+   * Call before any action: it is cheap and detects a pause of the process at once. It skips one clock, so it may see
+   * the lease as too young; therefore it only moves the phase forward.
    */
   lookQuickly(): void {
     const now = readQuickClocks();
@@ -69,7 +68,7 @@ export class LeaseWatch {
     this.#timer = undefined;
   }
 
-  /** The one place of the switch: a worker that never gets past doubting starts nothing, but stops nothing either. */
+  /** Applies the test point: a worker that never gets past `doubtful` starts nothing and stops nothing. */
   #phaseAt(now: Reading): { phase: LeasePhase; untilNextMs: number } {
     const look = this.#options.clock.look(now);
     return isSwitchedOff('self-stop') && AGE[look.phase] > AGE.doubtful ? { ...look, phase: 'doubtful' } : look;
@@ -94,11 +93,11 @@ export class LeaseWatch {
 
 const AGE: Readonly<Record<LeasePhase, number>> = { trusted: 0, doubtful: 1, stopping: 2, over: 3 };
 
-/** Ends the whole process, from any thread and whatever its other threads do. */
+/** Ends the whole process, from any thread, whatever its other threads do. */
 export function endProcess(reason: string): void {
   const kill = () => process.kill(process.pid, 'SIGKILL');
   const line = { time: new Date().toISOString(), level: 'error', pid: process.pid, reason };
   setTimeout(kill, LAST_WORDS_MS);
-  // Not the synchronous kind: a reader of stderr that hangs would keep the process alive.
+  // Not the synchronous write: a blocked reader of stderr would keep the process alive.
   write(STDERR, `${JSON.stringify({ ...line, message: 'this worker ends its process' })}\n`, kill);
 }

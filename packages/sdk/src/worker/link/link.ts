@@ -1,6 +1,6 @@
 /**
- * The main thread's end of the link: starts the link thread, gives it frames to send and passes on what it
- * tells. A link thread that dies is replaced; the lease clock of the new one goes on where the old one was.
+ * The main thread's side of the link: starts the link thread, gives it frames to send and dispatches its events. A
+ * link thread that dies is replaced; the new one continues with the old one's lease clock.
  */
 import { existsSync } from 'node:fs';
 import { Worker as Thread } from 'node:worker_threads';
@@ -13,20 +13,20 @@ import { MAX_UNDER_WAY } from './outbound.js';
 import { SharedState } from './shared-state.js';
 import { parseFrame, type Welcome } from './stream-socket.js';
 
-/** For the link thread to close its socket and end. */
+/** Limit for the link thread to close its socket and end. */
 const END_MS = 5000;
-/** A link thread that lived less than this is not replaced at once. */
+/** A link thread that lived shorter than this is not replaced at once. */
 const GOOD_AFTER_MS = 5000;
 const RESTART_PAUSE_MS = 1000;
 
-/** What is left for those who run jobs. */
+/** The messages about jobs. */
 export type JobMessage = Extract<ServerMessage, { kind: 'assign' | 'ack' | 'cancel' | 'handBack' }>;
 
 export type LinkEvents = {
-  /** What the next hello says of this worker. */
+  /** The window for the next hello. */
   window: () => number;
   holds: () => Grant[];
-  /** `window` is what the hello said. */
+  /** `window` is the value in the hello. */
   welcome: (welcome: Welcome, url: string, window: number) => void;
   message: (message: JobMessage) => void;
   lost: () => void;
@@ -34,13 +34,13 @@ export type LinkEvents = {
   /** A beat was sent. */
   beat: () => void;
   lease: (phase: LeasePhase) => void;
-  /** What was held back may be sent now. */
+  /** Frames that were held back may be sent now. */
   drained: () => void;
 };
 
-/** What is known before the start. */
+/** Known before the start. */
 export type LinkOptions = Pick<LinkSettings, 'urls' | 'access'>;
-/** What is known at the start. */
+/** Known at the start. */
 export type LinkStart = Pick<
   LinkSettings,
   'identity' | 'clusterId' | 'exitsOnLeaseLost' | 'previousSessions' | 'isolatedProcesses'
@@ -51,14 +51,14 @@ export class Link {
   readonly #events: LinkEvents;
   readonly #logger: Logger;
   readonly #shared = new SharedState();
-  /** From `performance.now()` to the clock that both threads have in common. */
+  /** Offset from `performance.now()` to the clock that both threads share. */
   readonly #clockOffsetMs = monotonicMs() - performance.now();
   #thread: Thread | undefined;
   #threadStartedAt = 0;
   #ended: Promise<void> = Promise.resolve();
   #restart: NodeJS.Timeout | undefined;
   #isStopping = false;
-  /** The connection that stands, or 0. */
+  /** Number of the open connection, or 0. */
   #connection = 0;
   #received = 0;
   #hasBeenWelcomed = false;
@@ -74,16 +74,16 @@ export class Link {
     this.#logger = logger;
   }
 
-  /** Between a welcome and the loss of its connection. */
+  /** True between a welcome and the loss of its connection. */
   get isReady(): boolean {
     return this.#connection !== 0;
   }
 
-  /** Whether too much is under way; if so, `drained` follows. */
+  /** Whether too much is in flight. If so, `drained` follows. */
   get isCongested(): boolean {
     if (this.#underWay() < MAX_UNDER_WAY) return false;
     this.#shared.wantsDrained = true;
-    // Once more: what left before the wish was seen is not told.
+    // Checked again: frames that left before the request was seen are not reported.
     return this.#underWay() >= MAX_UNDER_WAY;
   }
 
@@ -100,7 +100,7 @@ export class Link {
     const thread = new Thread(threadFile(), {
       name: 'drover-link',
       workerData: settings,
-      // Not those of the process: its loaders and hooks are for the application, not for this thread.
+      // Not the process's options: its loaders and hooks are for the application, not for this thread.
       execArgv: [],
     });
     this.#thread = thread;
@@ -119,35 +119,35 @@ export class Link {
     });
   }
 
-  /** Sends one frame; lost without a word if the connection is. Frames of one turn go as one message. */
+  /** Sends one frame. It is dropped silently if the connection is lost. Frames of one turn are one message. */
   send(frame: string): void {
     if (this.#connection === 0) return;
     this.#posted = (this.#posted + frame.length) | 0;
     if (this.#frames.push(frame) === 1) queueMicrotask(() => this.#postFrames());
   }
 
-  /** Whether the lease allows a job to start at this moment of `performance.now()`. */
+  /** Whether the lease allows a job to start at this time of `performance.now()`. */
   mayStart(now: number): boolean {
     return now + this.#clockOffsetMs < this.#shared.startUntilMs;
   }
 
-  /** `exposed` are the handlers that must stop before the lease is over. */
+  /** `exposed` counts the handlers that must stop before the lease is over. */
   setRunning(running: number, exposed: number): void {
     this.#shared.setRunning(running, exposed);
   }
 
-  /** What the operator is shown with each beat. */
+  /** Shown to the operator with each beat. */
   setTrouble(trouble: string | undefined): void {
     this.#trouble = trouble;
     this.#post({ kind: 'trouble', text: trouble });
   }
 
-  /** Sends the last frame and waits, for a moment, until the server has acted on it and closed. */
+  /** Sends the last frame and waits a short time until the server has handled it and closed. */
   async sayGoodbye(frame: string): Promise<void> {
     await this.#end(this.#connection === 0 ? { kind: 'stop' } : { kind: 'goodbye', frame });
   }
 
-  /** Closes for good; resolves when the thread is gone. */
+  /** Closes permanently. Resolves when the thread is gone. */
   async stop(): Promise<void> {
     await this.#end({ kind: 'stop' });
   }
@@ -184,7 +184,7 @@ export class Link {
         this.#post({ kind: 'fail', connection: this.#connection, reason: 'the server sent a frame that is not JSON' });
         return;
       default:
-        // A kind that only newer servers know: they must not rely on it.
+        // A kind that only newer servers know. They must not rely on it.
         this.#logger.debug({ kind: message?.kind }, 'a frame of an unknown kind was passed over');
     }
   }
@@ -233,13 +233,13 @@ export class Link {
 
   #disconnected(): void {
     if (this.#connection === 0) return;
-    // What waits was meant for the connection that is gone.
+    // Waiting frames belong to the lost connection; they are posted so that they are dropped.
     this.#postFrames();
     this.#connection = 0;
     this.#events.lost();
   }
 
-  /** After the end of a thread: whether it was asked for. */
+  /** Handles the end of a thread. Returns whether the end was requested. */
   #isOver(failure: unknown, code: number): boolean {
     this.#thread = undefined;
     this.#frames = [];
@@ -271,7 +271,10 @@ export class Link {
   }
 }
 
-/** Beside this file where it is built. The tests run the sources, which Node cannot: they take the built thread. */
+/**
+ * Beside this file in the build. Tests run the sources, which Node cannot load as a thread, so they use the built
+ * file.
+ */
 function threadFile(): URL {
   const beside = new URL('./thread.js', import.meta.url);
   return existsSync(beside) ? beside : new URL(beside.href.replace(/\/src\/(?!.*\/src\/)/, '/dist/'));

@@ -1,11 +1,11 @@
 /**
- * Frames on their way from the main thread to the socket. Their length is counted off in the shared state when
- * they have left or were dropped, so that the main thread knows how much is under way and holds the rest back.
+ * Frames on their way from the main thread to the socket. The shared state counts their length down when they were
+ * sent or dropped, so the main thread knows how much is in flight and holds the rest back.
  */
 import type { Connection } from './connection.js';
 import type { SharedState } from './shared-state.js';
 
-/** Characters under way at which the main thread sends no more, and at which it is told to go on. */
+/** Characters in flight at which the main thread stops sending, and at which it is told to resume. */
 export const MAX_UNDER_WAY = 4 * 1024 * 1024;
 const DRAINED_BELOW = MAX_UNDER_WAY / 2;
 
@@ -42,7 +42,7 @@ export class Outbound {
       }
       stream.underWay += frame.length;
       this.#connection.send(frame, () => {
-        // What was under way when the stream closed has been counted off then.
+        // Frames in flight were counted down when the stream closed.
         if (!stream.isOpen) return;
         stream.underWay -= frame.length;
         this.#left(frame.length);

@@ -1,16 +1,16 @@
 /**
  * How long the link waits for one server, between two rounds over all of them, and before it turns to another server
- * when the one it had is gone. Pure.
+ * after a loss. Pure.
  *
- * Before the first lease there is nothing to lose, and servers that start or are overloaded get their time. Then
- * all waits are shares of the lease. While it is held, the shares are small: silence of a server is noticed when
- * the lease is about half over, and in the rest the worker must get past several servers that do not answer
- * before it has to stop its jobs. When it is over, they are larger, but still such that the worker comes back
- * within a lease's time after an outage of the database: so long everybody is waited for.
+ * Before the first lease there is nothing to lose, so servers that start or are overloaded get long waits. Later all
+ * waits are shares of the lease. While the lease is held, the shares are small: a silent server is detected when the
+ * lease is about half over, and in the rest the worker must get past several unresponsive servers before it has to
+ * stop its jobs. After the lease is over, the shares are larger, but the worker still comes back within one lease
+ * after a database outage: that is the grace period.
  *
- * The workers of a server that dies all learn of it in the same moment, and a thousand of them would be at the others'
- * door at once. Each waits a part of `spreadMs` first. That comes out of the first half of the lease alone: the second
- * is for servers that do not answer.
+ * All workers of a server that dies notice it at the same time, and would reconnect to the other servers at once.
+ * Each first waits a random part of `spreadMs`. That time comes out of the first half of the lease; the second half
+ * is for unresponsive servers.
  */
 import { phaseStarts } from './lease-clock.js';
 
@@ -19,11 +19,11 @@ const SHARES = {
   held: { handshake: 0.1, welcome: 0.2, pause: 0.05 },
   over: { handshake: 0.5, welcome: 0.5, pause: 0.1 },
 };
-/** A second of the default lease: a server takes in some hundred workers in that time. */
+/** One second of the default lease; a server accepts some hundred workers in that time. */
 const SPREAD_SHARE = 1 / 30;
-/** Of the lease, what is left for servers that do not answer. */
+/** Share of the lease that is reserved for unresponsive servers. */
 const SPARE_SHARE = 0.5;
-/** A sound server on a busy machine needs this much; waiting less would pass over all of them. */
+/** A healthy server on a busy machine needs this much. A shorter wait would skip all of them. */
 const MIN_ANSWER_MS = 250;
 const FIRST_PAUSE_MS = 100;
 
@@ -33,7 +33,7 @@ export type Patience = {
   /** From the start of the handshake to the answer to `hello`. */
   welcomeMs: number;
   longestPauseMs: number;
-  /** Workers that lose a connection together come to other servers spread over this time. */
+  /** Workers that lose a connection together reconnect spread over this time. */
   spreadMs: number;
 };
 
@@ -51,7 +51,7 @@ export function patienceWith(lease: { leaseMs: number; ageMs: number } | undefin
   };
 }
 
-/** After the given number of rounds over all servers in which none took the worker. `random` is from 0 to 1. */
+/** The pause after the given number of rounds in which no server accepted the worker. `random` is from 0 to 1. */
 export function pauseAfter(rounds: number, longestPauseMs: number, random: number): number {
   const limitMs = Math.min(longestPauseMs, FIRST_PAUSE_MS * 2 ** Math.max(0, rounds - 1));
   return Math.round(limitMs * (0.5 + random / 2));

@@ -1,6 +1,6 @@
 /**
- * The servers a worker knows: those it was configured with and those it was told of. It takes them in
- * turn, from a random one on, so that many workers spread over the servers.
+ * The servers that a worker knows: the configured ones and those that a server has announced. It uses them in turn,
+ * starting with a random one, so that many workers spread over the servers.
  */
 import { MAX_SERVERS, normalUrl } from '../../server-urls.js';
 
@@ -19,7 +19,7 @@ export class ServerList {
     return this.#known;
   }
 
-  /** What a server said about all servers takes the place of what was said before. */
+  /** Replaces the servers that were announced before. */
   learn(urls: readonly string[]): void {
     const known = new Set(this.#configured);
     for (const url of urls) {
@@ -27,13 +27,16 @@ export class ServerList {
       try {
         known.add(normalUrl(url));
       } catch {
-        // An address this worker cannot use; the others are still good.
+        // An address that this worker cannot use; the others are still valid.
       }
     }
     this.#known = [...known];
   }
 
-  /** The next to try, and another one than `avoid` if there is any: what was said may have moved it to the front. */
+  /**
+   * The next server to try; another one than `avoid` if possible, because an announcement may have moved it to the
+   * front.
+   */
   next(avoid?: string): string {
     const candidate = this.#known[this.#next % this.#known.length] as string;
     this.#next = (this.#next + 1) % this.#known.length;

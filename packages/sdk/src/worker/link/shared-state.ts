@@ -1,13 +1,13 @@
 /**
- * The numbers that the main thread and the link thread both see at once. A message would come too late: the
- * main thread may be blocked by a handler just when the link thread has to know whether one runs.
+ * The numbers that the main thread and the link thread share. A message would come too late: a handler may block the
+ * main thread just when the link thread needs to know whether one runs.
  *
- * Each number has one writer: the main thread writes what it runs and has taken in, the link thread what the
- * lease allows. `wantsDrained` is the only one that both write.
+ * Each number has one writer: the main thread writes what it runs and has received, the link thread what the lease
+ * allows. Only `wantsDrained` is written by both.
  */
 import type { Reading } from './lease-clock.js';
 
-/** Places of the integers; read and written for each job, so they are constants. */
+/** Indexes of the integers. Constants, because they are used for each job. */
 const INTEGER = {
   connection: 0,
   received: 1,
@@ -18,7 +18,7 @@ const INTEGER = {
   wantsDrained: 6,
   connections: 7,
 } as const;
-/** Aligned 64-bit numbers are written whole on every platform that Node runs on. */
+/** Aligned 64-bit numbers are written atomically on every platform that Node supports. */
 const DOUBLE = { startUntilMs: 0, monotonicMs: 1, wallMs: 2, bootMs: 3, leaseMs: 4 } as const;
 
 const INTEGERS = Object.keys(INTEGER).length;
@@ -37,12 +37,12 @@ export class SharedState {
     this.#integers = new Int32Array(buffer, INTEGERS_AT, INTEGERS);
   }
 
-  /** The number of the next connection; it goes on where an earlier link thread was. */
+  /** The number of the next connection; it continues after those of an earlier link thread. */
   nextConnection(): number {
     return Atomics.add(this.#integers, INTEGER.connections, 1) + 1;
   }
 
-  /** Assignments that the main thread has taken in on the given connection. */
+  /** Assignments that the main thread has received on the given connection. */
   received(connection: number): number {
     return this.#load(INTEGER.connection) === connection ? this.#load(INTEGER.received) : 0;
   }
@@ -58,7 +58,7 @@ export class SharedState {
     return this.#load(INTEGER.running);
   }
 
-  /** Handlers that run and must have stopped before the lease is over. */
+  /** Running handlers that must stop before the lease is over. */
   get exposed(): number {
     return this.#load(INTEGER.exposed);
   }
@@ -68,7 +68,10 @@ export class SharedState {
     this.#store(INTEGER.exposed, exposed);
   }
 
-  /** The last beat whose event the main thread has taken in: how the link thread sees that it is not blocked. */
+  /**
+   * The last beat whose event the main thread has handled. It shows the link thread that the main thread is not
+   * blocked.
+   */
   get turn(): number {
     return this.#load(INTEGER.turn);
   }
@@ -77,7 +80,7 @@ export class SharedState {
     this.#store(INTEGER.turn, beat);
   }
 
-  /** Characters of frames that have left for the network or were dropped, modulo 2^32. */
+  /** Characters of frames that were sent or dropped, modulo 2^32. */
   get written(): number {
     return this.#load(INTEGER.written);
   }
@@ -94,7 +97,7 @@ export class SharedState {
     this.#store(INTEGER.wantsDrained, wanted ? 1 : 0);
   }
 
-  /** Until when, on the monotonic clock, the lease allows a job to be started. */
+  /** Time on the monotonic clock until which the lease allows a job to start. */
   get startUntilMs(): number {
     return this.#get(DOUBLE.startUntilMs);
   }
@@ -103,7 +106,7 @@ export class SharedState {
     this.#set(DOUBLE.startUntilMs, ms);
   }
 
-  /** The lease as last confirmed: what a new link thread goes on with when the old one has died. */
+  /** The lease as last confirmed. A new link thread continues with it when the old one has died. */
   get lease(): { since: Reading; leaseMs: number } | undefined {
     const leaseMs = this.#get(DOUBLE.leaseMs);
     if (leaseMs === 0) return undefined;

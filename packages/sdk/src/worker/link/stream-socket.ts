@@ -1,9 +1,9 @@
 /**
- * One WebSocket to one server, from its handshake to its end: says hello, waits for the welcome, and
- * turns every way a server can say no into one error. Frames for those who run jobs are passed on unread.
+ * One WebSocket to one server, from its handshake to its end. It sends hello, waits for the welcome, and turns every
+ * kind of refusal into one error. Frames about jobs are passed on unparsed.
  *
- * What always holds: `ended` resolves exactly once, and no event comes after it. `isReady` only between
- * the welcome and the first sign of the end.
+ * Invariants: `ended` resolves exactly once, and no event follows it. `isReady` is true only between the welcome and
+ * the first sign of the end.
  */
 import type { IncomingMessage } from 'node:http';
 import { createRequire } from 'node:module';
@@ -13,21 +13,21 @@ import { LIMITS } from '@drover/protocol/limits';
 import { serverError } from '../../server-error.js';
 import type { Patience } from './patience.js';
 
-// Required: to import a package of this kind, Node first reads all its files for the names they export, which would
-// be a third of the time that the link thread takes to start.
+// `require`, because an import makes Node first read all files of such a package for the names they export, which
+// would be a third of the link thread's start time.
 const { WebSocket } = createRequire(import.meta.url)('ws') as typeof import('ws');
 type WebSocket = import('ws').WebSocket;
 
-/** For the other side to answer a close before the socket is torn down. */
+/** Limit for the other side to answer a close before the socket is destroyed. */
 const CLOSE_MS = 1000;
-/** Characters that are read of the body of a refusal. */
+/** Characters that are read from the body of a refusal. */
 const MAX_REFUSAL_LENGTH = 64 * 1024;
 const SHOWN_FRAME_LENGTH = 200;
-/** The frames of the hot path, in the form that servers write them; in any other form they are read first. */
+/** The frequent frames, in the form that servers write them. A frame in any other form is parsed here. */
 const PASSED_ON_UNREAD = /^\{"kind":"(?:assign|ack)"/;
 
 export type Welcome = Extract<ServerMessage, { kind: 'welcome' }>;
-/** What the link itself acts on. */
+/** The messages that the link itself handles. */
 export type LinkMessage = Extract<ServerMessage, { kind: 'beat' | 'moveOn' }>;
 
 /** The same on every server. */
@@ -41,7 +41,7 @@ export type StreamEvents = {
   message: (message: LinkMessage) => void;
 };
 
-/** How it ended: `refusal` if the server answered, but not with a welcome. */
+/** How it ended. `refusal` is set if the server answered, but not with a welcome. */
 export type StreamEnd = { stoodMs: number; reason: string; refusal: DroverError | undefined };
 
 export class StreamSocket {
@@ -62,7 +62,7 @@ export class StreamSocket {
       perMessageDeflate: false,
       maxPayload: LIMITS.frameBytes,
       handshakeTimeout: patience.handshakeMs,
-      // What a server sends is JSON that it has just made; checking it again costs CPU for each job.
+      // A server sends only JSON that it has just encoded; validating it again costs CPU for each job.
       skipUTF8Validation: true,
       headers: token === undefined ? {} : { authorization: `Bearer ${token}` },
     });
@@ -87,7 +87,7 @@ export class StreamSocket {
     if (this.#socket.readyState === WebSocket.OPEN) this.#socket.send(text);
   }
 
-  /** Lost without a word if the connection is; whoever needs to know waits for an answer. */
+  /** Dropped silently if the connection is lost. A caller that needs to know waits for an answer. */
   send(frame: string, done: () => void): void {
     if (this.isReady) this.#socket.send(frame, done);
     else done();
@@ -99,7 +99,7 @@ export class StreamSocket {
     this.#closeTimer ??= setTimeout(() => this.#socket.terminate(), CLOSE_MS);
   }
 
-  /** Tears the socket down without a handshake. */
+  /** Destroys the socket without a handshake. */
   fail(reason: string): void {
     this.#reason ??= reason;
     this.#socket.terminate();
@@ -132,7 +132,7 @@ export class StreamSocket {
     }
   }
 
-  /** The server refused the handshake; why is in the body of its answer. */
+  /** The server refused the handshake; the reason is in the body of its answer. */
   #readRefusal(response: IncomingMessage): void {
     let text = '';
     response.setEncoding('utf8');
@@ -166,7 +166,9 @@ function codeOf(status: number | undefined): 'unauthenticated' | 'forbidden' | '
   return status === 404 ? 'not_found' : 'internal';
 }
 
-/** The frame, if it looks like one. The server is trusted with the rest: a schema would cost CPU for each job. */
+/**
+ * The frame, if it has the shape of one. The server is trusted with the rest: a schema would cost CPU for each job.
+ */
 export function parseFrame(text: string): ServerMessage | undefined {
   try {
     const message = JSON.parse(text) as { kind?: unknown; jobs?: unknown; items?: unknown } | null;
@@ -175,7 +177,7 @@ export function parseFrame(text: string): ServerMessage | undefined {
     if ((message.kind === 'ack' || message.kind === 'cancel') && !Array.isArray(message.items)) return undefined;
     return message as ServerMessage;
   } catch {
-    // Not JSON: the caller ends the connection and says so.
+    // Not JSON: the caller ends the connection and reports it.
     return undefined;
   }
 }

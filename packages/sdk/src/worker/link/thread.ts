@@ -4,15 +4,15 @@
  *   main thread ──frames──► outbound ──► connection ──► server
  *               ◄─outbox──  frames as they came, events ◄──┘
  *
- * What always holds: assignments and beats share one authenticated connection, so a beat proves the way by which
- * jobs come; `received` in it proves that the main thread takes them in. Everything the main thread is told
- * comes in the order in which it happened. With the main thread blocked, the link thread still beats, moves to
- * another server and says hello there; it takes no new jobs.
+ * Invariants: assignments and beats share one authenticated connection, so a beat proves that jobs can arrive; its
+ * `received` proves that the main thread handles them. The main thread gets all events in order. While the main
+ * thread is blocked, the link thread still sends beats, and moves to another server and sends hello there; it takes
+ * no new jobs.
  *
- * It loads nothing that needs zod, unless there are isolated handlers: that would triple the time of its start.
+ * It loads nothing that needs zod unless there are isolated handlers: that would triple its start time.
  *
- * When it throws, it ends the process if that is what the worker was told to do about a lost lease; otherwise
- * only the thread ends, and the main thread starts another one.
+ * When it throws, it ends the process if `onLeaseLost` is `exit`. Otherwise only the thread ends, and the main thread
+ * starts another one.
  */
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
 import type { DroverError } from '@drover/protocol';
@@ -29,7 +29,7 @@ import { ServerList } from './server-list.js';
 import { SharedState } from './shared-state.js';
 import type { LinkMessage, Welcome } from './stream-socket.js';
 
-/** For the main thread to answer what it holds; then the link thread says hello without it. */
+/** Limit for the main thread to report what it holds. After it, the link thread sends hello without the report. */
 const HELLO_PATIENCE_MS = 250;
 /** Beats that the main thread may miss before the operator is told that it is blocked. */
 const MISSED_TURNS = 2;
@@ -138,7 +138,7 @@ class LinkThread {
     this.#helloTimer = setTimeout(() => this.#sayHello(0, undefined), HELLO_PATIENCE_MS);
   }
 
-  /** Once for each connection; `holds` is undefined if the main thread is blocked and could not be asked. */
+  /** Once per connection. `holds` is undefined if the main thread is blocked. */
   #sayHello(window: number, holds: string | undefined): void {
     if (this.#hello !== undefined) return;
     clearTimeout(this.#helloTimer);
@@ -234,7 +234,7 @@ class LinkThread {
     this.#tell({ kind: 'refused', url, code: error.code, message: error.message });
   }
 
-  /** Gathered over one turn of the event loop: a message to another thread costs more than what is in it. */
+  /** Batched over one turn of the event loop: a message to another thread costs more than its content. */
   #tell(item: string | LinkEvent): void {
     if (this.#outbox.push(item) > 1) return;
     setImmediate(() => {
@@ -247,7 +247,7 @@ class LinkThread {
 
 async function run(port: MessagePort, settings: LinkSettings): Promise<void> {
   if (settings.exitsOnLeaseLost) {
-    // Without this thread the process would not end in time, so it ends now; its supervisor starts it again.
+    // Without this thread the process would not end in time, so it ends now; its supervisor restarts it.
     process.on('uncaughtException', (error) => endProcess(`the link thread failed: ${error.stack ?? error}`));
   }
   const thread = new LinkThread(settings, port, await isolatedKiller(settings.isolatedProcesses));
