@@ -1,6 +1,6 @@
 /**
- * How long a job waits before its next attempt. Pure: the caller brings the random number, so a test
- * can pin it and the worker, which computes the delay, needs no clock of another machine.
+ * How long a job waits before its next attempt. Pure: the caller provides the random number, so a test can fix it.
+ * The worker computes the delay without another machine's clock.
  */
 import { z } from 'zod';
 import { durationSchema, MAX_DURATION_MS } from './duration.js';
@@ -31,7 +31,7 @@ export const backoffSchema = z.discriminatedUnion('kind', [
   }),
 ]);
 
-/** As a user gives it. */
+/** As given by a user. */
 export type BackoffInput = z.input<typeof backoffSchema>;
 /** With every default filled in and every duration in milliseconds. */
 export type Backoff = z.output<typeof backoffSchema>;
@@ -52,7 +52,7 @@ function plainDelayMs(backoff: Backoff, attempt: number): number {
     case 'list':
       return backoff.delays[Math.min(attempt, backoff.delays.length) - 1] ?? 0;
     case 'exponential':
-      // a factor beyond all numbers times a base of nothing would be no number
+      // an overflow of the power times a base of 0 would be NaN
       return Math.min(backoff.max, backoff.base * Math.min(backoff.factor ** (attempt - 1), Number.MAX_VALUE));
   }
 }

@@ -1,5 +1,5 @@
 /**
- * The bulk format: new jobs as lines of JSON text, so that a server passes payloads on without reading them.
+ * The bulk format: new jobs as lines of JSON, so that a server passes payloads on without parsing them.
  *
  * ```
  * {"type":"email.send","queue":"mail","ids":["0198…","0198…"]}
@@ -8,8 +8,8 @@
  * {"type":"report.make","priority":5,"ids":["0198…"]}
  * {"month":"2026-01"}
  * ```
- * A head line is a job without its payload, with the ids of the jobs it describes. As many lines follow: the payloads, in the
- * order of the ids. Then comes the next head, until the text ends. The body is all or nothing, as any batch.
+ * A head line is a job without its payload, with the ids of the jobs it describes. One line per id follows: the
+ * payloads, in the order of the ids. Then comes the next head. The body is all or nothing, like any batch.
  */
 import { z } from 'zod';
 import { invalidInput } from './describe-issues.js';
@@ -25,12 +25,12 @@ export const bulkHeadSchema = eitherDelayOrRunAt(z.strictObject({ ...headShape, 
 export type BulkHead = z.output<typeof bulkHeadSchema>;
 export type BulkGroup = { head: BulkHead; payloads: string[] };
 
-/** A job on its way out. */
+/** A job to be sent. */
 export type BulkJob = {
   id: string;
   /** The job without id and payload, as the inside of a JSON object. Jobs with the same text share a head line. */
   head: string;
-  /** JSON text. */
+  /** JSON. */
   payload: string;
 };
 
@@ -48,7 +48,7 @@ export function writeBulk(jobs: readonly BulkJob[]): string {
   return lines.join('\n');
 }
 
-/** Throws DroverError. Payloads are not looked at: whether they are JSON shows later. */
+/** Throws DroverError. Payloads are not parsed; the database checks later whether they are JSON. */
 export function readBulk(text: string): BulkGroup[] {
   const groups: BulkGroup[] = [];
   let jobs = 0;
@@ -70,13 +70,13 @@ export function readBulk(text: string): BulkGroup[] {
   return groups;
 }
 
-/** The line from here on, and where the next one begins. */
+/** The line that starts at `from`, and the start of the next one. */
 function lineAt(text: string, from: number): [line: string, next: number] {
   const end = text.indexOf('\n', from);
   return end < 0 ? [text.slice(from), text.length] : [text.slice(from, end), end + 1];
 }
 
-/** `place`: of the first job it describes. */
+/** `place`: the index of the first job that it describes. */
 function readHead(line: string, place: number): BulkHead {
   let given: unknown;
   try {
@@ -98,7 +98,7 @@ function missingPayload(place: number): DroverError {
   return new DroverError('invalid_request', `${field}: ${message}`, { issues: [{ field, message }] });
 }
 
-/** Throws if they are too many for one request. */
+/** Throws if there are too many for one request. */
 export function checkBatchSize(jobs: number): void {
   if (jobs <= LIMITS.batchJobs) return;
   const message = `jobs: expected at most ${LIMITS.batchJobs} jobs in one request, got ${jobs} or more`;

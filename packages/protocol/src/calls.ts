@@ -1,16 +1,16 @@
 /**
- * The call stream: adding jobs over one WebSocket, for clients that add them one after the other. A call and its answer are those
- * of `POST /api/v1/jobs/bulk`; the stream saves what HTTP costs for each of them (0.2 against 0.5 ms on loopback).
+ * The call stream: adds jobs over one WebSocket, for clients that add them one after the other. A call and its answer
+ * are those of `POST /api/v1/jobs/bulk`; the stream saves the cost of HTTP for each of them (0.2 instead of 0.5 ms).
  *
- * A frame is a line and, after it, the body as it is over HTTP:
+ * A frame is a line, followed by the same body as over HTTP:
  * ```
  * client: 7                                     server: 7 201
  *         {"type":"greet","ids":["0198…"]}              {"existed":[]}
  *         {"name":"world"}
  * ```
- * The number is the client's; it matches answers, which come in any order, to calls. A refusal that may be retried later has the
- * seconds of `Retry-After` after its status. When the connection ends, calls without an answer may or may not have been carried
- * out: the client repeats them over HTTP with the same ids.
+ * The client chooses the number. It matches answers, which come in any order, to calls. A refusal that may be retried
+ * has the seconds of `Retry-After` after its status. When the connection ends, calls without an answer may or may not
+ * have been executed: the client repeats them over HTTP with the same ids.
  */
 import type { RouteName } from './routes.js';
 
@@ -26,7 +26,7 @@ export function callText(number: number, body: string): string {
   return `${number}\n${body}`;
 }
 
-/** Undefined for a text that is not a call. */
+/** Undefined if the frame is not a call. */
 export function parseCall(text: string): CallFrame | undefined {
   const [line, body] = splitLine(text);
   const match = /^\d{1,15}$/.exec(line);
@@ -37,7 +37,7 @@ export function answerText({ number, status, retryAfterS, body }: AnswerFrame): 
   return `${number} ${status}${retryAfterS === undefined ? '' : ` ${retryAfterS}`}\n${body}`;
 }
 
-/** Undefined for a text that is not an answer. */
+/** Undefined if the frame is not an answer. */
 export function parseAnswer(text: string): AnswerFrame | undefined {
   const [line, body] = splitLine(text);
   const match = /^(\d{1,15}) (\d{3})(?: (\d{1,15}))?$/.exec(line);

@@ -1,11 +1,11 @@
-/** Turns a schema's complaints into one sentence that names the field, the value and what was expected. */
+/** Turns the issues of a schema into one sentence with the field, the value and what was expected. */
 import type { z } from 'zod';
 import { DroverError, type FieldIssue } from './errors.js';
 
 const SHOWN_VALUE_LENGTH = 100;
 const SHOWN_ISSUES = 20;
 
-/** `place`: where the input stands in what the user gave, such as `jobs[3]`. */
+/** `place`: the position of the input in what the user gave, such as `jobs[3]`. */
 export function describeIssues(error: z.ZodError, input: unknown, place = ''): FieldIssue[] {
   return error.issues.slice(0, SHOWN_ISSUES).map((issue) => {
     const value = valueAt(input, issue.path);
@@ -15,7 +15,7 @@ export function describeIssues(error: z.ZodError, input: unknown, place = ''): F
   });
 }
 
-/** The error for input that does not fit its schema. */
+/** The error for input that does not match its schema. */
 export function invalidInput(error: z.ZodError, input: unknown, place?: string): DroverError {
   const issues = describeIssues(error, input, place);
   const sentences = issues.map(({ field, message, value }) =>
@@ -35,7 +35,7 @@ export function fieldName(path: readonly PropertyKey[]): string {
   }, '');
 }
 
-/** A text on the way is the value itself: a list may be given as `a,b`, and its parts have no place of their own. */
+/** A string on the path is the value itself: a list may be given as `a,b`, and its parts have no path of their own. */
 function valueAt(input: unknown, path: readonly PropertyKey[]): unknown {
   return path.reduce<unknown>((value, key) => {
     if (typeof value === 'string') return value;
@@ -52,7 +52,7 @@ function textOf(value: unknown): string {
   try {
     return JSON.stringify(value) ?? String(value);
   } catch {
-    // nested deeper than the stack allows, or in itself
+    // nested deeper than the stack allows, or cyclic
     return `a deeply nested ${Array.isArray(value) ? 'list' : 'object'}`;
   }
 }

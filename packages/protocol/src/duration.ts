@@ -1,9 +1,9 @@
-/** Durations as people write them (`"30s"`, `"10m"`, `"2h"`, `"3d"`) or as milliseconds. */
+/** Durations as strings (`"30s"`, `"10m"`, `"2h"`, `"3d"`) or as milliseconds. */
 import { z } from 'zod';
 
 const UNIT_MS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 
-/** No duration in Drover is longer than this; it keeps every sum of times inside what a date can hold. */
+/** The longest duration. It keeps every sum of times within the range of a date. */
 export const MAX_DURATION_MS = 3650 * UNIT_MS.d;
 
 const DURATION_PATTERN = /^(\d{1,12}(?:\.\d{1,6})?)(ms|s|m|h|d)$/;
@@ -25,7 +25,7 @@ function parseText(text: string): number | undefined {
   return Number(match[1]) * UNIT_MS[match[2] as keyof typeof UNIT_MS];
 }
 
-/** Milliseconds as the shortest exact text: `90000` → `"90s"`, `3600000` → `"1h"`. */
+/** Formats milliseconds as the shortest exact string: `90000` → `"90s"`, `3600000` → `"1h"`. */
 export function formatDuration(ms: number): string {
   for (const unit of ['d', 'h', 'm', 's'] as const) {
     if (ms >= UNIT_MS[unit] && ms % UNIT_MS[unit] === 0) return `${ms / UNIT_MS[unit]}${unit}`;

@@ -1,6 +1,6 @@
 /**
- * Every error that crosses a border of Drover, as one table: a stable code, the HTTP status, and
- * whether the same request may succeed later without a change.
+ * Every error that Drover reports to a caller, as one table: a stable code, the HTTP status, and whether the same
+ * request may succeed later unchanged.
  */
 export const ERRORS = {
   invalid_request: { status: 400, retryable: false, meaning: 'a field is missing, unknown or of the wrong form' },
@@ -36,7 +36,7 @@ export const ERRORS = {
 
 export type ErrorCode = keyof typeof ERRORS;
 
-/** One thing that is wrong with a request: which field, what it was, what was expected. */
+/** One problem of a request: the field, its value, and what was expected. */
 export type FieldIssue = { field: string; message: string; value?: unknown };
 
 export type ErrorBody = { error: { code: ErrorCode; message: string; details?: unknown } };

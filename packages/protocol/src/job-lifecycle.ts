@@ -1,13 +1,13 @@
 /**
  * The state machine of a job. Types, the states in the SQL of each verb, API filters and the trigger that guards test
- * databases are derived from the two tables below, and the docs are tested against them. A state or a move exists only if it
- * is listed here.
+ * databases are derived from the two tables below, and the docs are tested against them. A state or a move exists
+ * only if it is listed here.
  *
- * What always holds: a job is in exactly one state; a finished job has left the hot table for the history; only a verb of
- * `MOVES` takes a job from one state to another.
+ * Invariants: a job is in exactly one state; a finished job has moved from the hot table to the history; only a verb
+ * of `MOVES` takes a job from one state to another.
  */
 
-/** Every state, in the order of a job's life, with what it means to a person. */
+/** Every state, in the order of a job's life, with its meaning. */
 export const JOB_STATES = {
   blocked: { finished: false, meaning: 'waits for parents or for a place behind a limit' },
   scheduled: { finished: false, meaning: 'its time has not come, or it waits before a retry' },
@@ -67,7 +67,7 @@ export const MOVES = {
 } as const satisfies Record<string, Move>;
 
 export type JobVerb = keyof typeof MOVES;
-/** The states in which a verb may find a job, and those to which it may take it. */
+/** The states from which a verb may move a job, and those to which it may move it. */
 export type StateBefore<Verb extends JobVerb> = (typeof MOVES)[Verb]['from'][number];
 export type StateAfter<Verb extends JobVerb> = (typeof MOVES)[Verb]['to'][number];
 

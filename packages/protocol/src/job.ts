@@ -20,7 +20,7 @@ export function eitherDelayOrRunAt<
 
 export const newJobSchema = eitherDelayOrRunAt(z.strictObject(newJobShape));
 
-/** As a client sends it. */
+/** As sent by a client. */
 export type NewJobInput = z.input<typeof newJobSchema>;
 /** Parsed: durations in milliseconds, times in UTC. */
 export type NewJob = z.output<typeof newJobSchema>;
@@ -31,7 +31,7 @@ export const jobErrorSchema = z.object({
   name: z.string(),
   message: z.string(),
   stack: z.string().optional(),
-  /** `timeout`, `lost`, `expired`, `invalid_payload`, `permanent` … ; absent for an ordinary error. */
+  /** `timeout`, `lost`, `expired`, `invalid_payload`, `permanent` and so on. Absent for an ordinary error. */
   code: z.string().optional(),
 });
 export type JobError = z.infer<typeof jobErrorSchema>;
@@ -68,7 +68,7 @@ export const jobSchema = z.object({
   cancelRequestedAt: z.string().nullable(),
   worker: z.string().nullable(),
   parentId: z.string().nullable(),
-  /** The schedule that made it, and the nominal time it was made for. */
+  /** The schedule that created the job, and the nominal time of the occurrence. */
   occurrence: z.object({ schedule: z.string(), nominalAt: z.string() }).nullable(),
   progress: z.unknown().nullable(),
   result: z.unknown().nullable(),
@@ -79,6 +79,6 @@ export type Job = z.infer<typeof jobSchema>;
 export const jobWithAttemptsSchema = jobSchema.extend({ attempts: z.array(attemptSchema) });
 export type JobWithAttempts = z.infer<typeof jobWithAttemptsSchema>;
 
-/** What an enqueue answers: the id, and whether this call made the job or found it. */
+/** The answer to an enqueue: the id, and whether this call created the job. */
 export const enqueuedSchema = z.object({ id: z.string(), created: z.boolean() });
 export type Enqueued = z.infer<typeof enqueuedSchema>;

@@ -1,4 +1,4 @@
-/** Everything has a limit and the limit has a name. Those an operator can change are defaults here. */
+/** Every limit, by name. Limits that an operator can change are defaults here. */
 export const LIMITS = {
   /** Bytes of one job's payload as JSON text (default, configurable). */
   payloadBytes: 1024 * 1024,
@@ -12,7 +12,7 @@ export const LIMITS = {
   batchJobs: 10_000,
   /** Bytes of one HTTP request body. */
   requestBytes: 64 * 1024 * 1024,
-  /** Calls of one call stream that wait for their answers. */
+  /** Calls of one call stream that wait for answers. */
   callsUnderWay: 1000,
   /** Bytes of one frame on the worker stream. */
   frameBytes: 64 * 1024 * 1024,
@@ -26,7 +26,7 @@ export const LIMITS = {
   priority: 1000,
   errorMessageLength: 8 * 1024,
   errorStackLength: 16 * 1024,
-  /** Attempts remembered per job; of more, the first ten and the latest are kept. */
+  /** Attempts kept per job. Beyond it, the first ten and the latest are kept. */
   attemptsKept: 50,
   /** Job types a worker may offer. */
   workerTypes: 1000,
@@ -34,12 +34,12 @@ export const LIMITS = {
   workerSlots: 10_000,
   /** Assignments a worker may hold beyond its slots. */
   prefetch: 2000,
-  /** Earlier sessions a worker may name in its hello. */
+  /** Earlier sessions that a worker may name in its hello. */
   previousSessions: 100,
   pageSize: 1000,
   /** Characters of a cron pattern. */
   cronLength: 256,
-  /** Specs of one schedule, moments in one spec, calendars it may name. */
+  /** Specs of one schedule; also times in one spec, and calendars of one schedule. */
   scheduleSpecs: 20,
   scheduleTimes: 1000,
   scheduleCalendars: 10,
@@ -48,7 +48,7 @@ export const LIMITS = {
   shortestIntervalMs: 1000,
   /** The largest `maxOccurrences`. */
   scheduleOccurrences: 1_000_000_000,
-  /** Bytes of the payload that a schedule gives its jobs, as JSON text. */
+  /** Bytes of the payload that a schedule gives its jobs, as JSON. */
   schedulePayloadBytes: 64 * 1024,
   /** The largest `pauseAfterFailures`. */
   pauseAfterFailures: 20,

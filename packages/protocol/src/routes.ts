@@ -1,6 +1,6 @@
 /**
- * The HTTP API as data: the server mounts it, OpenAPI is made from it, the client's calls are built and typed from it.
- * A route is added here and gets its handler in the server's `api/`; nothing else is to be changed.
+ * The HTTP API as data: the server mounts it, OpenAPI is generated from it, and the client's calls are built and
+ * typed from it. A route is added here, with its handler in the server's `api/`.
  */
 import { z } from 'zod';
 import { BULK_MEDIA_TYPE } from './bulk.js';
@@ -35,12 +35,12 @@ export type Route = {
   readonly params?: z.ZodType;
   readonly query?: z.ZodType;
   readonly body?: z.ZodType;
-  /** The media type of a body that is text, which the handler reads itself. Other bodies are JSON and fit `body`. */
+  /** The media type of a body that the handler parses itself. Other bodies are JSON and match `body`. */
   readonly bodyType?: string;
   readonly answer: z.ZodType;
-  /** The status of success; 200 unless said. */
+  /** The status of success. Default: 200. */
   readonly status?: number;
-  /** The media type of an answer that is a text; plain UTF-8 unless said. */
+  /** The media type of an answer that is not JSON. Default: plain UTF-8 text. */
   readonly mediaType?: string;
 };
 
@@ -84,7 +84,7 @@ export const listSchedulesQuery = z.strictObject({
 });
 export type ListSchedulesInput = z.input<typeof listSchedulesQuery>;
 
-/** By nominal time, both ends included. */
+/** Filtered by nominal time, both ends included. */
 export const listOccurrencesQuery = z.strictObject({
   state: z.enum(OCCURRENCE_STATES).optional(),
   from: timeSchema.optional(),
@@ -98,7 +98,7 @@ const pageOf = <Item extends z.ZodType>(item: Item) =>
 
 const countsByState = z.partialRecord(jobStateSchema, z.int());
 
-/** What happened in a span of time, from the per-minute rollups. */
+/** Totals of a time range, from the per-minute rollups. */
 export const flowSchema = z.object({
   succeeded: z.int(),
   failed: z.int(),
@@ -122,7 +122,7 @@ export const queueSchema = z.object({
 export type Queue = z.infer<typeof queueSchema>;
 
 export const statsSchema = z.object({
-  /** Unfinished jobs as counted at `countedAt`; finished ones as far as the rollups are kept. */
+  /** Unfinished jobs as counted at `countedAt`. Finished jobs within the retention of the rollups. */
   counts: countsByState,
   countedAt: z.string(),
   capacity: z.object({ total: z.int(), free: z.int(), workers: z.int(), servers: z.int() }),
@@ -178,7 +178,7 @@ export type DeepPing = z.infer<typeof deepPingSchema>;
 
 export const pauseSchema = z.object({
   scope: z.enum(['cluster', 'queue', 'type', 'worker']),
-  /** Empty for the cluster; the id of a worker. */
+  /** Empty for the cluster; the id for a worker. */
   name: z.string(),
   note: z.string().nullable(),
   pausedBy: z.string(),
@@ -230,7 +230,7 @@ export const ROUTES = {
     path: '/api/v1/jobs/batch',
     summary: `Add up to ${LIMITS.batchJobs} jobs: all of them or none.`,
     roles: ['client', 'operator', 'admin'],
-    // their number is checked by the handler: too many have an error code of their own
+    // the handler checks their number, because too many have their own error code
     body: z.strictObject({ jobs: z.array(newJobSchema) }),
     answer: z.object({ items: z.array(enqueuedSchema) }),
     status: 201,
@@ -521,14 +521,14 @@ type InputOf<Schema> = Schema extends z.ZodType ? z.input<Schema> : never;
 type Parts<Definition> = { [Key in keyof Definition & Part]: InputOf<Definition[Key]> };
 type Optional<All> = { [Key in keyof All as undefined extends All[Key] ? Key : never]?: All[Key] };
 type Required<All> = { [Key in keyof All as undefined extends All[Key] ? never : Key]: All[Key] };
-/** What a caller gives a route: its `params`, `query` and `body`, as far as it has them. */
+/** The input of a route: its `params`, `query` and `body`, where it has them. */
 export type RouteInput<Name extends RouteName> = Required<Parts<(typeof ROUTES)[Name]>> &
   Optional<Parts<(typeof ROUTES)[Name]>>;
 
-/** The same table as a map from a route to the type of its answer, which TypeScript then follows without a cast. */
+/** The same table as a map from a route to the type of its answer, so that TypeScript needs no cast. */
 const ANSWERS: { readonly [Name in RouteName]: { readonly answer: z.ZodType<RouteAnswer<Name>> } } = ROUTES;
 
-/** An answer, checked with the schema of its route. */
+/** Checks an answer with the schema of its route. */
 export function checkAnswer<Name extends RouteName>(
   name: Name,
   answer: unknown,

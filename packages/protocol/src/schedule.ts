@@ -1,9 +1,9 @@
 /**
- * A schedule as users give it (`NewSchedule`) and as the API shows it (`Schedule`), with what became of each of
- * its occurrences. The schemas are the source of the types; how times are found is the server's affair.
+ * A schedule as users give it (`NewSchedule`) and as the API shows it (`Schedule`), and its occurrences. The schemas
+ * are the source of the types. The server computes the times.
  *
- * Words: a *spec* gives times (a cron pattern, an interval, a list of times); an *occurrence* is one such time of
- * a schedule, its *nominal* time is what the spec says, its *due* time adds spread and jitter.
+ * Terms: a *spec* defines times (a cron pattern, an interval, a list of times); an *occurrence* is one such time of a
+ * schedule; its *nominal* time is the time by the spec; its *due* time adds spread and jitter.
  */
 import { z } from 'zod';
 import { durationSchema } from './duration.js';
@@ -14,17 +14,17 @@ import { LIMITS } from './limits.js';
 
 const DAY_MS = 86_400_000;
 
-/** An IANA time zone. Offsets such as `+02:00` are refused: they do not include summer time. */
+/** An IANA time zone. Offsets such as `+02:00` are refused: they do not include daylight saving time. */
 export const timeZoneSchema = z
   .string()
   .max(64)
   .refine(isTimeZone, 'expected an IANA time zone such as "Europe/Berlin" or "UTC"');
 
-/** A day of the calendar. */
+/** A calendar date. */
 export const dateSchema = z.iso.date({ error: 'expected a date such as "2030-12-25"' });
 
 const specFields = {
-  /** Five fields, or six with seconds first; `@daily` and friends. */
+  /** Five fields, or six with seconds first, or a nickname such as `@daily`. */
   cron: z.string().min(1).max(LIMITS.cronLength).optional(),
   /** An interval, counted from `anchor`. */
   every: durationSchema.optional(),
@@ -55,7 +55,7 @@ export const scheduleSpecSchema = z.strictObject(specFields).transform((fields, 
   return z.NEVER;
 });
 
-/** What a job of the schedule is: its type, payload and options. */
+/** The job of a schedule: its type, payload and options. */
 export const scheduledJobSchema = z.strictObject({
   type: nameSchema,
   payload: z.unknown().optional(),
@@ -65,7 +65,7 @@ export const scheduledJobSchema = z.strictObject({
 });
 export type ScheduledJob = z.output<typeof scheduledJobSchema>;
 
-/** When a time does not exist (clocks go forward), and when it comes twice (clocks go back). */
+/** For a time that does not exist (clocks go forward), and for one that occurs twice (clocks go back). */
 export const GAP_POLICIES = ['skip', 'shift-forward', 'before'] as const;
 export const REPEAT_POLICIES = ['first', 'last', 'both'] as const;
 export const CATCH_UP_POLICIES = ['none', 'last', 'all'] as const;
@@ -76,7 +76,7 @@ export type CatchUpPolicy = (typeof CATCH_UP_POLICIES)[number];
 export type OverlapPolicy = (typeof OVERLAP_POLICIES)[number];
 
 const timingShape = {
-  /** A single spec needs no list. */
+  /** A single spec without a list. */
   ...specFields,
   specs: z.array(scheduleSpecSchema).min(1).max(LIMITS.scheduleSpecs).optional(),
   timeZone: timeZoneSchema.default('UTC'),
@@ -93,9 +93,9 @@ const timingShape = {
   /** No occurrence before `start` or after `end`. */
   start: timeSchema.optional(),
   end: timeSchema.optional(),
-  /** A fixed delay up to this, hashed from the schedule's name. */
+  /** Maximum of a fixed delay that is hashed from the schedule's name. */
   spread: upToADay().optional(),
-  /** A delay up to this per occurrence, hashed from the schedule's name and the nominal time. */
+  /** Maximum of a delay per occurrence that is hashed from the schedule's name and the nominal time. */
   jitter: upToADay().optional(),
 };
 
@@ -104,15 +104,15 @@ const newScheduleShape = {
   /** Schedules that are kept in code share a group: see `sync` of the SDK. */
   group: nameSchema.optional(),
   ...timingShape,
-  /** The schedule ends when it has made this many jobs. */
+  /** The schedule ends after it has created this many jobs. */
   maxOccurrences: z.int().min(1).max(LIMITS.scheduleOccurrences).optional(),
-  /** What becomes of missed occurrences: those that no server could fire in time. */
+  /** What to do with missed occurrences: those that no server could fire in time. */
   catchUp: z.enum(CATCH_UP_POLICIES).default('last'),
-  /** Occurrences older than this are not caught up on. */
+  /** Older occurrences are not caught up. */
   catchUpWindow: durationSchema.default(DAY_MS),
-  /** What becomes of an occurrence while the job of the one before is unfinished. */
+  /** What to do with an occurrence while the previous one's job is unfinished. */
   overlap: z.enum(OVERLAP_POLICIES).default('allow'),
-  /** The schedule pauses itself when this many of its jobs in a row have failed. */
+  /** The schedule pauses itself after this many failed jobs in a row. */
   pauseAfterFailures: z.int().min(1).max(LIMITS.pauseAfterFailures).optional(),
 };
 
@@ -121,18 +121,18 @@ export const newScheduleSchema = z
   .transform(withSpecs)
   .superRefine(checkTimes);
 
-/** As a client sends it. */
+/** As sent by a client. */
 export type NewScheduleInput = z.input<typeof newScheduleSchema>;
 /** Parsed: one list of specs, durations in milliseconds, times in UTC, defaults filled in. */
 export type NewSchedule = z.output<typeof newScheduleSchema>;
-/** What decides the times of a schedule. */
+/** The part of a schedule that decides its times. */
 export type ScheduleTiming = Omit<NewSchedule, 'job'>;
 
 export const previewRequestSchema = z
   .strictObject({
     ...newScheduleShape,
     job: scheduledJobSchema.optional(),
-    /** Spread and jitter are made from it. */
+    /** Spread and jitter are hashed from it. */
     name: nameSchema.optional(),
     count: z.int().min(1).max(LIMITS.previewOccurrences).default(10),
     after: timeSchema.optional(),
@@ -176,11 +176,11 @@ export const scheduleSchema = z.object({
   /** The nominal and the due time of the next occurrence; null while paused and after the end. */
   nextAt: z.string().nullable(),
   nextDueAt: z.string().nullable(),
-  /** The nominal time of an occurrence that waits for the job before it. */
+  /** The nominal time of an occurrence that waits for the previous job. */
   waitingAt: z.string().nullable(),
   lastFiredAt: z.string().nullable(),
   lastJobId: z.string().nullable(),
-  /** How many occurrences made a job, and how many did not. */
+  /** How many occurrences created a job, and how many did not. */
   fired: z.int(),
   skipped: z.int(),
   pause: z.object({ note: z.string().nullable(), pausedBy: z.string(), pausedAt: z.string() }).nullable(),
@@ -196,7 +196,7 @@ export type OccurrenceState = (typeof OCCURRENCE_STATES)[number];
 export const OCCURRENCE_KINDS = ['scheduled', 'triggered', 'backfilled'] as const;
 export type OccurrenceKind = (typeof OCCURRENCE_KINDS)[number];
 
-/** Why an occurrence made no job. */
+/** Why an occurrence created no job. */
 export const SKIP_REASONS = {
   missed: 'no server could fire it in time, and the catch-up policy or its window skips it',
   overlap: 'the job of an earlier occurrence was unfinished',
@@ -207,9 +207,9 @@ export type SkipReason = keyof typeof SKIP_REASONS;
 
 export const occurrenceSchema = z.object({
   nominalAt: z.string(),
-  /** More than 1 for a run: occurrences that were skipped in a row for the same reason. */
+  /** More than 1 for a run of occurrences that were skipped for the same reason. */
   count: z.int(),
-  /** The nominal time of the last one of a run; null for one occurrence. */
+  /** The nominal time of the last occurrence of a run. Null for a single occurrence. */
   lastAt: z.string().nullable(),
   dueAt: z.string(),
   kind: z.enum(OCCURRENCE_KINDS),
@@ -229,7 +229,7 @@ export const previewSchema = z.object({
   text: z.string(),
   timeZone: z.string(),
   gap: z.enum(GAP_POLICIES),
-  /** One for each spec, with its default filled in. */
+  /** One per spec, with its default filled in. */
   repeat: z.array(z.enum(REPEAT_POLICIES)),
   occurrences: z.array(
     z.object({
@@ -237,7 +237,7 @@ export const previewSchema = z.object({
       /** In the schedule's time zone, with its offset. */
       local: z.string(),
       dueAt: z.string(),
-      /** What the change of clocks did to it. */
+      /** How a clock change affected it. */
       note: z.string().nullable(),
     }),
   ),
@@ -260,7 +260,7 @@ export type Calendar = z.infer<typeof calendarSchema>;
 
 export const triggerSchema = z
   .strictObject({
-    /** The id of the job: repeating the call with the same id is the same job. */
+    /** The id of the job. Repeating the call with the same id is the same job. */
     id: idSchema.optional(),
   })
   .optional();
@@ -274,9 +274,9 @@ export const backfillSchema = z.strictObject({
 export type BackfillInput = z.input<typeof backfillSchema>;
 
 export const backfilledSchema = z.object({
-  /** In the range, both ends included. */
+  /** Occurrences in the range, both ends included. */
   occurrences: z.int(),
-  /** Of these, how many had a job already. */
+  /** How many of them had a job already. */
   already: z.int(),
   /** How many got a job, or would get one in a dry run. */
   fired: z.int(),
@@ -284,14 +284,14 @@ export const backfilledSchema = z.object({
 });
 export type Backfilled = z.infer<typeof backfilledSchema>;
 
-/** A spec in the form in which clients write it. */
+/** A spec in the form that clients write. */
 export function writtenSpec(spec: ScheduleSpec): Schedule['specs'][number] {
   if (spec.kind === 'cron') return { cron: spec.cron };
   if (spec.kind === 'interval') return { every: spec.every, anchor: spec.anchor };
   return { at: spec.at };
 }
 
-/** The spec of these fields, or what is wrong with them. */
+/** The spec of these fields, or the error in them. */
 function toSpec({ cron, every, anchor, at }: SpecFields): ScheduleSpec | string {
   const given = [cron, every, at].filter((field) => field !== undefined).length;
   if (given !== 1) return 'expected exactly one of cron, every and at';

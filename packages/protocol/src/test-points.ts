@@ -1,10 +1,10 @@
 /**
- * Where tests reach into servers and workers. Both functions do nothing, and no setting changes that. The preload of
- * `test/support/test-points`, which is in no package, replaces them in a process that a test starts. They are in this
- * package because the server and the worker may both import it.
+ * Hooks through which tests control servers and workers. Both functions do nothing, and no setting changes that. The
+ * preload of `test/support/test-points`, which is in no package, replaces them in a process that a test starts. They
+ * are in this package because the server and the worker may both import it.
  */
 
-/** Places where a test kills or freezes the process, by the program that passes them, in the order of a job's life. */
+/** Places where a test kills or freezes the process, by program, in the order of a job's life. */
 export const FAILPOINTS = {
   server: [
     'insert.before',
@@ -23,7 +23,7 @@ export const FAILPOINTS = {
 } as const;
 export type Failpoint = (typeof FAILPOINTS)[keyof typeof FAILPOINTS][number];
 
-/** What a test turns off to see that it would notice the absence. */
+/** Mechanisms that a test turns off to prove that it would detect their absence. */
 export const SAFETY_MECHANISMS = ['fencing', 'beacon', 'self-stop'] as const;
 export type SafetyMechanism = (typeof SAFETY_MECHANISMS)[number];
 

@@ -1,7 +1,6 @@
 /**
- * UUIDv7: 48 bits of time, then random. Ids made by one process are strictly increasing (a counter
- * takes the place of the first random bits inside one millisecond), so a batch keeps its order and the
- * primary key grows at its right edge.
+ * UUIDv7: 48 bits of time, then random bits. Ids of one process are strictly increasing (within one millisecond a
+ * counter replaces the first random bits), so a batch keeps its order and the primary key grows at its right edge.
  */
 const UUID_PATTERN = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
@@ -19,14 +18,14 @@ const DIGITS = Uint8Array.from({ length: 512 }, (_, index) =>
 );
 
 /**
- * Makes a generator. `now` gives milliseconds since 1970; time going back never repeats an id.
+ * Creates a generator. `now` returns milliseconds since 1970. A clock that goes back never repeats an id.
  *
- * The id is written in one go from the codes of its characters: put together from pieces it took 0.6 to 1 µs
- * instead of 0.15, and as a tree of strings it was a load for the garbage collector.
+ * The id is built in one call from character codes, which takes 0.15 µs; concatenation was four times slower and
+ * loaded the garbage collector.
  */
 export function createIdGenerator(now: () => number = Date.now): () => string {
   const pool = new Uint8Array(RANDOM_POOL_BYTES);
-  /** The codes of the characters before the counter: the time and the version. */
+  /** Character codes before the counter: the time and the version. */
   const prefix = new Uint8Array(15);
   let used = RANDOM_POOL_BYTES;
   let lastMs = 0;
@@ -39,7 +38,7 @@ export function createIdGenerator(now: () => number = Date.now): () => string {
     for (let index = 0; index < prefix.length; index++) prefix[index] = text.charCodeAt(index);
   }
 
-  /** Codes of digits: `half` 0 is the first one of a byte, 1 the second. */
+  /** Codes of digits: `half` 0 is the first digit of a byte, 1 the second. */
   const digit = (byte: number, half: 0 | 1) => DIGITS[2 * byte + half] as number;
   const random = (offset: number, half: 0 | 1) => digit(pool[used + offset] as number, half);
   const start = (index: number) => prefix[index] as number;
