@@ -1,4 +1,4 @@
-/** The server as a library: what an application needs to run one inside its own process. */
+/** The server as a library, for applications that run one inside their own process. */
 export type { ConfiguredToken, LogLevel, ServerConfig } from './config/server-config.js';
 export { type EmbeddedPostgres, startEmbeddedPostgres } from './db/embedded.js';
 export { migrate, SchemaError } from './db/migrate.js';

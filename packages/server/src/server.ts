@@ -1,6 +1,6 @@
 /**
- * A Drover server: the composition root. It builds the parts, gives each what it needs, and starts and stops them in order. A
- * server has no state that the database and the workers could not rebuild, so any number of servers are equal.
+ * A Drover server: the composition root. It creates the parts, connects them, and starts and stops them in order. All
+ * state of a server can be rebuilt from the database and the workers, so all servers are equal.
  */
 import { hostname } from 'node:os';
 import { CALLS_PATH, DroverError, newId, STREAM_PATH } from '@drover/protocol';
@@ -44,16 +44,16 @@ export type DroverServer = {
   /** Where it listens, once started. */
   readonly address: string;
   start(): Promise<void>;
-  /** Finishes what is under way and leaves the cluster. May be called twice. */
+  /** Finishes what is in progress and leaves the cluster. May be called twice. */
   stop(): Promise<void>;
 };
 
-/** How long workers get to move to another server, and a last batch to be written. */
+/** Limit for workers to move to another server, and for the last batch to be written. */
 const STOP_GRACE_MS = 5000;
 /** A due time further away than this is found by the periodic lookup. */
 const FAR_AWAY_MS = 1000;
 
-/** What every part is built from. */
+/** Shared by all parts. */
 type Base = {
   config: ServerConfig;
   logger: Logger;
@@ -107,7 +107,7 @@ function buildParts(base: Base) {
   return { ...base, ...core, ...io, ...schedules, ...buildApi(base, { ...core, ...io, ...schedules }) };
 }
 
-/** Changes, the workers of this server, and what gives jobs to them. */
+/** Changes, the workers of this server, and the dispatcher. */
 function buildCore({ config, logger, identity, metrics, db }: Base) {
   const serverId = identity.id;
   const { publish, listen } = createPublisher(logger);
@@ -138,7 +138,7 @@ function buildCore({ config, logger, identity, metrics, db }: Base) {
 
 type Core = ReturnType<typeof buildCore>;
 
-/** Jobs on their way in, and outcomes and progress on their way back. */
+/** Jobs from clients, and outcomes and progress from workers. */
 function buildTraffic({ config, logger, identity, metrics, db, stopping }: Base, core: Core) {
   const { registry, sessions, dispatcher, duties, wakeups, due, publish } = core;
   const common = { db: db.control, serverId: identity.id, logger, publish };
@@ -239,7 +239,7 @@ async function stop(parts: Parts): Promise<void> {
   logger.info('stopped');
 }
 
-/** An address that others can use: a server that listens on all interfaces is known by the name of the machine. */
+/** An address that others can use: a server that listens on all interfaces is announced by its host name. */
 function reachable(address: string, host: string, port: number): string {
   return host === '0.0.0.0' || host === '::' ? `http://${hostname()}:${port}` : address;
 }

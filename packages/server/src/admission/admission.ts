@@ -1,9 +1,10 @@
 /**
- * The door through which jobs come in from the API: requests are gathered into one statement, and a job whose lane is empty
- * while a suitable worker of this server has a free slot is inserted as already granted and sent to it after the commit.
+ * Adds the jobs of the API: concurrent requests are batched into one statement. A job whose lane is empty while a
+ * suitable worker of this server has a free slot is inserted as already granted and sent to it after the commit.
  *
- * Invariants: an answer "added" follows the commit; a request that is refused for load (429, 503) is refused before anything is
- * sent; a request is never split over two commits; a job that the database refuses fails its own request only.
+ * Invariants: an answer "added" follows the commit; a request that is refused for load (429, 503) is refused before
+ * anything is sent; a request is never split over two commits; a job that the database refuses fails its own request
+ * only.
  */
 
 import { DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE, DroverError } from '@drover/protocol';
@@ -27,7 +28,7 @@ export type Admission = {
   enqueue(jobs: readonly JobToInsert[]): Promise<ReadonlySet<number>>;
   /** Jobs that wait to be written. */
   readonly pending: number;
-  /** Refuses new requests and resolves when the others are done. */
+  /** Refuses new requests. Resolves when the others are done. */
   stop(): Promise<void>;
 };
 
@@ -38,9 +39,9 @@ type AdmissionDeps = {
   logger: Logger;
   metrics: Pick<Metrics, 'enqueued'>;
   maxPending: number;
-  /** Jobs are ready that this server's own workers may not get to. */
+  /** Called when jobs are ready that this server's own workers may not take. */
   onReady(): void;
-  /** A job will be due in this many milliseconds. */
+  /** Called when a job becomes due in this many milliseconds. */
   onScheduled(inMs: number): void;
 };
 
@@ -50,9 +51,9 @@ const TRIES = 4;
 const FIRST_PAUSE_MS = 50;
 
 type Request = readonly JobToInsert[];
-/** The places of the jobs of a request that existed. */
+/** The places of a request's jobs that existed already. */
 type Existed = ReadonlySet<number>;
-/** A job with its place at a worker, if it got one. */
+/** A job with the worker that it is granted to, if any. */
 type Placed = { job: JobToInsert; sessionId: string | undefined; session: Session | undefined };
 
 const NONE: Existed = new Set();
@@ -68,7 +69,7 @@ export function createAdmission(deps: AdmissionDeps): Admission {
     flush: insertRequests,
   });
 
-  /** What the database refuses is halved until the request at fault is alone. */
+  /** A refused batch is halved until the request at fault is alone. */
   async function insertRequests(requests: readonly Request[]): Promise<(Existed | Error)[]> {
     try {
       return await insertTogether(requests);
@@ -81,7 +82,7 @@ export function createAdmission(deps: AdmissionDeps): Admission {
     }
   }
 
-  /** One half must not fail the other. */
+  /** A failure of one half must not fail the other. */
   function settled(requests: readonly Request[]): Promise<(Existed | Error)[]> {
     return insertRequests(requests).catch((error: Error) => requests.map(() => error));
   }
@@ -103,7 +104,7 @@ export function createAdmission(deps: AdmissionDeps): Admission {
     }
   }
 
-  /** Gives jobs to free workers as long as there are any; the first job that finds none ends that for its lane. */
+  /** Assigns jobs to free workers. In each lane, the first job without a free worker ends that. */
   function reservePlaces(jobs: readonly JobToInsert[]): Placed[] {
     const full = new Set<string>();
     return jobs.map((job) => {
@@ -125,7 +126,9 @@ export function createAdmission(deps: AdmissionDeps): Admission {
     return session;
   }
 
-  /** Repeats an insert that fails while the database is away for a moment: the ids make it the same jobs. */
+  /**
+   * Repeats an insert that fails while the database is briefly unavailable. The ids make the repetition idempotent.
+   */
   async function insertUntilKnown(rows: readonly Placed[]): Promise<ReadonlySet<string>> {
     let unknown: unknown;
     for (let tried = 1, pauseMs = FIRST_PAUSE_MS; ; tried++, pauseMs *= 3) {
@@ -137,7 +140,7 @@ export function createAdmission(deps: AdmissionDeps): Admission {
         return existing;
       } catch (error) {
         if (isUnknown(error)) unknown ??= error;
-        // the outcome of an earlier try is unknown, whatever this one says
+        // the outcome of an earlier try is unknown, whatever the outcome of this one
         if (!isPassing(error) || tried === TRIES) throw unknown ?? error;
         logger.warn(
           { event: 'enqueue.retried', err: error, jobs: rows.length },
@@ -160,7 +163,7 @@ export function createAdmission(deps: AdmissionDeps): Admission {
       }
       session.arriving.delete(job.id);
       if (existing.has(job.id)) {
-        // perhaps our own first try, whose answer was lost
+        // possibly our own first try, whose answer was lost
         session.reserved -= 1;
         dispatcher.doubt(session);
         continue;
@@ -205,7 +208,7 @@ export function createAdmission(deps: AdmissionDeps): Admission {
   };
 }
 
-/** Undefined: it can start now. */
+/** Undefined: the job can start now. */
 function dueIn({ options }: JobToInsert): number | undefined {
   const inMs = options?.runAt === undefined ? options?.delay : Date.parse(options.runAt) - Date.now();
   return inMs !== undefined && inMs > 0 ? inMs : undefined;
@@ -217,7 +220,9 @@ function uniqueById(jobs: readonly JobToInsert[]): readonly JobToInsert[] {
   return ids.size === jobs.length ? jobs : jobs.filter(({ id }) => ids.delete(id));
 }
 
-/** Of each request, the places of the jobs that existed. An id that comes twice is one job, which the first one made. */
+/**
+ * The places of the jobs that existed, for each request. A repeated id is one job, created by its first occurrence.
+ */
 function existedIn(requests: readonly Request[], existing: ReadonlySet<string>): Existed[] {
   const known = new Set(existing);
   return requests.map((jobs) => {
@@ -238,7 +243,7 @@ function firstAssignment({ id, type, queue = DEFAULT_QUEUE, payload, options = {
   return assignmentText({ id, type, queue, maxAttempts, payload, rest, fence: 1, attempt: 1 });
 }
 
-/** What the database said stays in the log: it may name hosts and users. */
+/** The database's message stays in the log: it may name hosts and users. */
 function notConfirmed(cause: unknown): DroverError {
   return new DroverError('database_unavailable', 'the database did not confirm the jobs', undefined, { cause });
 }

@@ -1,7 +1,7 @@
 /**
- * new → ready or running, for a large batch without options: by COPY, which takes two thirds of PostgreSQL's CPU of the function
- * (insert-jobs.ts). It means the same, except that a job that exists, finished or not, is an error (unique_violation) and nothing
- * is added.
+ * new → ready or running, for a large batch without options: by COPY, which takes two thirds of the CPU that the
+ * function in insert-jobs.ts takes. The effect is the same, except that a job that exists, finished or not, is an
+ * error (unique_violation) and nothing is added.
  */
 import { DEFAULT_QUEUE } from '@drover/protocol';
 import pg from 'pg';
@@ -14,11 +14,11 @@ import type { RowToInsert } from '../new-jobs/job-to-insert.js';
 
 /** Smaller batches gain nothing. */
 const MIN_JOBS = 16;
-/** Over how long the ids may have been created: everything that finished with an id of that time is searched. */
+/** Longest time span of the ids. All jobs that finished within the span of the ids are searched. */
 const MAX_SPAN_MS = 100;
 
 const COLUMNS = 'id, queue, type, payload';
-/** With those that differ when a job is granted to a worker at once. */
+/** With the columns that differ when a job is granted to a worker at once. */
 const GRANT_COLUMNS = `${COLUMNS}, state, session_id, started_at, fence, attempt`;
 const NOT_GRANTED = 'ready\t\\N\t\\N\t0\t0';
 
@@ -33,7 +33,7 @@ export function canCopy(rows: readonly RowToInsert[], range: IdRange | undefined
 
 export async function copyJobs(db: Runner, rows: readonly RowToInsert[], range: IdRange): Promise<void> {
   const areGranted = rows.some(({ sessionId }) => sessionId);
-  /** As the columns of a row; names need no escapes. */
+  /** A lane as the columns of a row; names need no escapes. */
   const lanes = new Set<string>();
   let data = '';
   for (const { job, sessionId } of rows) {

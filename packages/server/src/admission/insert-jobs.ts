@@ -14,12 +14,12 @@ import { canCopy, copyJobs } from './copy-jobs.js';
 
 const UNIQUE_VIOLATION = '23505';
 
-/** Payloads travel as one text with a line for each. */
+/** The payloads are one parameter, with one line per payload. */
 const insert = sql('insert_jobs')`select drover.insert_jobs($1, $2, $3, string_to_array($4, E'\n'), $5, $6, $7)`;
 
 const NONE: ReadonlySet<string> = new Set();
 
-/** Inserts jobs and gives the ids that existed already. `mayExist`: an earlier try may have inserted them. */
+/** Inserts jobs and returns the ids that existed already. `mayExist`: an earlier try may have inserted them. */
 export async function insertJobs(
   db: Runner,
   rows: readonly RowToInsert[],
@@ -49,7 +49,7 @@ function columnsOf(rows: readonly RowToInsert[], range: IdRange | undefined): Te
     rows.some(({ job }) => job.options)
       ? textArray(rows.map(({ job }) => job.options && JSON.stringify(job.options)))
       : null,
-    // without a range, all of the history counts
+    // without a range, the whole history is searched
     range?.historyFrom ?? '-infinity',
   ];
 }

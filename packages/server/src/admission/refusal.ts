@@ -1,9 +1,9 @@
-/** What a request is told when the database refuses its jobs. */
+/** The error for a request whose jobs the database has refused. */
 import { DroverError, type FieldIssue } from '@drover/protocol';
 import { DatabaseError } from '../db/database-error.js';
 import type { JobToInsert } from '../new-jobs/job-to-insert.js';
 
-/** The class of PostgreSQL's errors about values. */
+/** PostgreSQL's class of errors about values. */
 const DATA_EXCEPTION = '22';
 const SHOWN_ISSUES = 20;
 
@@ -21,7 +21,7 @@ export function refusalOf(jobs: readonly JobToInsert[], error: Error): Error {
   });
 }
 
-/** Undefined if it is JSON. */
+/** Undefined if the text is valid JSON. */
 function whyNotJson(text: string): string | undefined {
   try {
     JSON.parse(text);

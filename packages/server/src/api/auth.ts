@@ -1,10 +1,9 @@
 /**
- * Who is asking. A bearer token of the configuration has a name and a role; without any tokens everybody
- * who reaches the server is its owner, which is why it then listens on loopback only and looks at what
- * browsers send (see browser-guard).
+ * Authentication. A bearer token of the configuration has a name and a role. Without any tokens, every caller has all
+ * rights; therefore the server then listens on loopback only and checks what browsers send (see browser-guard).
  *
- * Only hashes are kept and compared, each time with all of them and in constant time: neither the length
- * of a token nor how far a guess is right can be read from the time an answer takes.
+ * Only hashes are kept. Each check compares all of them in constant time, so the response time reveals neither the
+ * length of a token nor how much of a guess is right.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
@@ -12,17 +11,17 @@ import { DroverError, type Role, type Route } from '@drover/protocol';
 import type { ConfiguredToken, ServerConfig } from '../config/server-config.js';
 import { createBrowserGuard } from './browser-guard.js';
 
-/** `name` is what logs and the audit trail show. */
+/** `name` is shown in logs and the audit trail. */
 export type Principal = { readonly name: string; readonly role: Role };
 
 export type Authenticator = {
-  /** Takes the Authorization header. Undefined: no token, or not a known one. */
+  /** Takes the Authorization header. Undefined: no token, or an unknown one. */
   authenticate(authorization: string | undefined): Principal | undefined;
 };
 
 const OWNER: Principal = { name: 'owner', role: 'admin' };
 
-/** One scheme, one space, one token without spaces; anything longer is no token of ours. */
+/** One scheme, one space, one token without spaces. Longer tokens are never ours. */
 const BEARER_PATTERN = /^Bearer +([^\s,]{1,4096}) *$/i;
 
 export function createAuthenticator(tokens: readonly ConfiguredToken[]): Authenticator {
@@ -43,7 +42,7 @@ export function createAuthenticator(tokens: readonly ConfiguredToken[]): Authent
   };
 }
 
-/** Throws unless somebody of one of these roles is asking; `admin` may do everything. */
+/** Throws unless the principal has one of these roles. `admin` may do everything. */
 export function requireRole(principal: Principal | undefined, roles: Route['roles']): void {
   if (roles === 'anyone') return;
   requireKnown(principal);
@@ -62,7 +61,7 @@ export function requireKnown(principal: Principal | undefined): asserts principa
   );
 }
 
-/** Who asks for a stream; throws unless they are of one of these roles. */
+/** Authorizes the opening of a stream. Throws unless the caller has one of these roles. */
 export function createAuthorizer(
   config: Pick<ServerConfig, 'tokens' | 'insecure'>,
   roles: Route['roles'],

@@ -1,7 +1,6 @@
 /**
- * Answers to what Node's HTTP parser refuses before there is a request: no router and no hook gets to see
- * it, so the answer is written to the socket by hand. The connection ends with it, because nobody knows
- * where the next request would begin.
+ * Answers requests that Node's HTTP parser refuses. They never reach the router or a hook, so the answer is written
+ * to the socket directly. The connection is closed, because the start of the next request is unknown.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { maxHeaderSize } from 'node:http';
@@ -14,7 +13,7 @@ const MESSAGES: Record<string, string> = {
 };
 
 export function answerBrokenRequest(error: Error & { code?: string }, socket: Socket): void {
-  // The client went away, or an earlier answer is on its way and must not get this one into its middle.
+  // The client has gone, or an earlier answer is being sent and must not be interrupted by this one.
   const { _httpMessage: underWay } = socket as Socket & { _httpMessage?: { headersSent: boolean } | null };
   if (error.code === 'ECONNRESET' || !socket.writable || underWay?.headersSent) {
     socket.destroy();
@@ -28,7 +27,7 @@ export function answerBrokenRequest(error: Error & { code?: string }, socket: So
   );
 }
 
-/** `Expect:` with anything but 100-continue, which Node would answer with an empty 417. */
+/** `Expect:` with a value other than 100-continue, which Node would answer with an empty 417. */
 export function answerExpectation(request: IncomingMessage, response: ServerResponse): void {
   const message = `the header expect: ${String(request.headers.expect).slice(0, 100)} is not understood`;
   const body = JSON.stringify(new DroverError('invalid_request', message).toBody());

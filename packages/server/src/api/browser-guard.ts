@@ -1,10 +1,10 @@
 /**
- * Protects a server without tokens from the pages that its owner's browser shows. Such a page can send
- * requests to loopback, and there they need no credential:
- * - with a name of its own that it lets point to 127.0.0.1 (DNS rebinding) it could even read the answers.
- *   The Host header still has that name, so only names of loopback are taken;
- * - a form or script of another origin can send without reading. Its Origin header gives it away.
- * With tokens neither works, because a browser adds no bearer token by itself.
+ * Protects a server without tokens from web pages in its owner's browser. A page can send requests to loopback, which
+ * need no credential here:
+ * - With a host name of its own that resolves to 127.0.0.1 (DNS rebinding) it could even read the answers. The Host
+ *   header still has that name, so only loopback names are accepted.
+ * - A form or script of another origin can send requests without reading the answers. Its Origin header reveals it.
+ *   With tokens neither works, because a browser does not add a bearer token by itself.
  */
 import type { IncomingHttpHeaders } from 'node:http';
 import { DroverError } from '@drover/protocol';
@@ -12,7 +12,7 @@ import { isLoopback } from '../config/check-exposure.js';
 import type { ServerConfig } from '../config/server-config.js';
 
 export type BrowserGuard = {
-  /** Throws `forbidden` for a request that a foreign page may have sent. */
+  /** Throws `forbidden` for a request that another site's page may have sent. */
   check(request: { method?: string | undefined; headers: IncomingHttpHeaders }): void;
 };
 
@@ -31,7 +31,7 @@ export function createBrowserGuard(config: Pick<ServerConfig, 'tokens' | 'insecu
             'configure tokens, or use --insecure',
         );
       }
-      // An upgrade to a WebSocket is a GET, and browsers let any page open one.
+      // A WebSocket upgrade is a GET, and browsers let any page open one.
       const changes = !SAFE_METHODS.has(method ?? 'GET') || headers.upgrade !== undefined;
       if (changes && headers.origin !== undefined && !isSameOrigin(headers.origin, host)) {
         throw new DroverError(
@@ -43,7 +43,7 @@ export function createBrowserGuard(config: Pick<ServerConfig, 'tokens' | 'insecu
   };
 }
 
-/** `Host` without its port; the brackets of an IPv6 address stay. */
+/** `Host` without its port. The brackets of an IPv6 address stay. */
 function hostName(host: string): string {
   return host.replace(/:\d*$/, '');
 }

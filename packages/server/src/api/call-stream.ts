@@ -1,9 +1,9 @@
 /**
- * The call stream: requests of the HTTP API over a WebSocket (see calls in the protocol). The same handlers,
- * checks and errors as over HTTP; who is asking is settled once, when the connection is opened.
+ * The call stream: requests of the HTTP API over a WebSocket (see calls in the protocol). The handlers, checks and
+ * errors are those of HTTP. The caller is authenticated once, when the connection is opened.
  *
- * What always holds: a call gets one answer, unless its connection ends first; a frame that is no call ends
- * the connection with the reason.
+ * Invariants: a call gets one answer, unless its connection ends first; a frame that is not a call ends the
+ * connection with the reason.
  */
 import type { Duplex } from 'node:stream';
 import { answerText, CALLED_ROUTE, type CallFrame, DroverError, LIMITS, parseCall, ROUTES } from '@drover/protocol';
@@ -17,7 +17,7 @@ import { createAuthorizer, type Principal } from './auth.js';
 import type { Call, RouteHandlers } from './route-handler.js';
 
 export type CallStream = Stream & {
-  /** Answers what is under way, then closes every connection; after `graceMs` without the answers. */
+  /** Answers the calls in progress, then closes every connection; after `graceMs` without the answers. */
   stop(graceMs: number): Promise<void>;
 };
 
@@ -27,9 +27,9 @@ type CallStreamDeps = {
   logger: Logger;
 };
 
-/** The line of a call stands before its body. */
+/** The first line of a call comes before its body. */
 const MAX_FRAME_BYTES = LIMITS.requestBytes + 100;
-/** How long a silent connection may be gone before that is noticed: clients vanish without a word. */
+/** How long a vanished client may go unnoticed on a silent connection. */
 const KEEP_ALIVE_MS = 60_000;
 const GOING_AWAY = 1001;
 const POLICY_VIOLATION = 1008;
@@ -55,7 +55,7 @@ export function createCallStream({ handlers, config, logger }: CallStreamDeps): 
       if (++calls > LIMITS.callsUnderWay) return socket.close(POLICY_VIOLATION, TOO_MANY);
       underWay += 1;
       void answer(call, principal, (text) => {
-        // until it has left: a client that does not read its answers must not fill our memory
+        // counted until it is sent, so that a client that does not read its answers cannot fill our memory
         sendText(socket, carrier, text, () => {
           calls -= 1;
         });

@@ -1,4 +1,4 @@
-/** One handler for each route of the table, whichever way its requests come in. */
+/** One handler for each route of the table, shared by HTTP and the call stream. */
 import type { ServerConfig } from '../config/server-config.js';
 import type { Database } from '../db/database.js';
 import type { Engine } from '../engine/engine.js';

@@ -1,6 +1,6 @@
 /**
- * Is this server alive, and does what it depends on work. Anybody may ask, so the answer names no host, user
- * or query, and however many ask, one check of the database is under way.
+ * Whether this server is alive and its dependencies work. Callers need no credential, so the answer contains no host,
+ * user or query, and concurrent callers share one check of the database.
  */
 import type { DeepPing } from '@drover/protocol';
 import type { Runner } from '../db/database.js';
@@ -8,7 +8,7 @@ import { sql } from '../db/statement.js';
 import type { Engine } from '../engine/engine.js';
 import type { RouteHandlers } from './route-handler.js';
 
-/** Who asks for health wants to know now. A database that needs longer is no use to jobs either. */
+/** A health check needs a quick answer, and a database that takes longer is of no use to jobs either. */
 const DATABASE_LIMIT_MS = 2000;
 
 const isReadOnly = sql('is_read_only')`
@@ -16,11 +16,11 @@ select pg_is_in_recovery() or current_setting('transaction_read_only')::boolean 
 
 type Check = DeepPing['checks'][string];
 
-/** `db` is the pool of the dispatcher: it is its connection to the database that has to work. */
+/** `db` is the pool of the dispatcher, because its connection to the database has to work. */
 export function healthHandlers(deps: { db: Runner; engine: Engine }): Pick<RouteHandlers, 'ping' | 'deepPing'> {
   let underWay: Promise<{ read_only: boolean }[]> | undefined;
 
-  /** Those who ask while a query hangs wait for the same one, each for its own time. */
+  /** Callers that arrive while a query hangs share it, each with its own time limit. */
   function askDatabase(): Promise<{ read_only: boolean }[]> {
     underWay ??= deps.db.run<{ read_only: boolean }>(isReadOnly).finally(() => {
       underWay = undefined;
@@ -63,7 +63,7 @@ async function checkDatabase(ask: () => Promise<{ read_only: boolean }[]>): Prom
       : `the database did not answer within ${DATABASE_LIMIT_MS} ms`;
     return { status: 'error', message, ms: ms() };
   } catch {
-    // The pool has reported the error to the log; here it would tell strangers where the database is.
+    // The pool has logged the error. Here it would reveal the database's host to strangers.
     return { status: 'error', message: 'the database cannot be reached', ms: ms() };
   }
 }

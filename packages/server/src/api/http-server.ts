@@ -1,13 +1,13 @@
 /**
- * The HTTP server: mounts the routes of the table, each with its handler, and makes sure that whatever
- * comes in is answered in one form.
+ * The HTTP server: mounts the routes of the table, each with its handler. Every request gets an answer in the same
+ * format.
  *
  * ```
  * connection ─► limits and time-outs ─► is it stopping? ─► browser guard ─► who is it? ─► may they?
  *                                    ─► body ─► schemas ─► handler ─► JSON
  * ```
- * Whatever throws on the way ends in answer-error. Who is asking is settled before the body is read, so
- * strangers cannot make the server hold 64 MiB.
+ * Every exception ends in answer-error. The caller is authenticated before the body is read, so an unauthenticated
+ * caller cannot make the server hold 64 MiB.
  */
 import type { Server } from 'node:http';
 import { DroverError, LIMITS, ROUTES, type Route, type RouteName } from '@drover/protocol';
@@ -31,35 +31,35 @@ export type HttpServerDeps = {
 };
 
 export type HttpServer = {
-  /** For those who take upgrades of it. */
+  /** For the handlers of upgrades. */
   readonly server: Server;
   /** The address is a URL. */
   listen(): Promise<{ address: string; port: number }>;
-  /** Refuses new requests, lets those under way end, and closes every connection after a grace. */
+  /** Refuses new requests, lets those in progress finish, and closes every connection after a grace period. */
   close(): Promise<void>;
 };
 
-/** Time to send the headers, and the whole request: whoever is slower only wants to hold a connection. */
+/** Limits for the headers and for the whole request, against clients that send slowly to hold connections. */
 const HEADERS_TIMEOUT_MS = 20_000;
 const REQUEST_TIMEOUT_MS = 120_000;
 const TIMEOUT_CHECK_MS = 5000;
-/** Longer than the usual minute of load balancers, so that it is they who close and no request is lost. */
+/** Longer than the usual minute of load balancers, so that they close the connection and no request is lost. */
 const KEEP_ALIVE_MS = 75_000;
-/** No byte in either direction; longer than the longest wait for a result. */
+/** Limit without any byte in either direction; longer than the longest wait for a result. */
 const SILENCE_TIMEOUT_MS = LIMITS.resultWaitMs + 30_000;
 const CLOSE_GRACE_MS = 5000;
 
 const JSON_ANSWER = `${JSON_TYPE}; charset=utf-8`;
 const PLAIN_TEXT = 'text/plain; charset=utf-8';
 const NOTHING = z.strictObject({});
-/** The media types of bodies that routes take. */
+/** The media types of request bodies. */
 const BODY_TYPES = [JSON_TYPE, ...new Set(Object.values(ROUTES).flatMap((route: Route) => route.bodyType ?? []))];
 
 export function createHttpServer(deps: HttpServerDeps): HttpServer {
   const { handlers, config, logger, serverId } = deps;
   const authenticator = createAuthenticator(config.tokens);
   const browserGuard = createBrowserGuard(config);
-  /** Requests that wait for something and must be told when the server stops. */
+  /** Waiting requests that must end when the server stops. */
   const waiting = new Set<AbortController>();
   let closing: Promise<void> | undefined;
 
@@ -72,11 +72,11 @@ export function createHttpServer(deps: HttpServerDeps): HttpServer {
     http: {
       headersTimeout: HEADERS_TIMEOUT_MS,
       connectionsCheckingInterval: TIMEOUT_CHECK_MS,
-      // A request without the header gets an answer of our form, see onRequest.
+      // A request without the header gets our error format, see onRequest.
       requireHostHeader: false,
     },
     forceCloseConnections: 'idle',
-    // Fastify's own answer is not of our form, see onRequest.
+    // Fastify's own answer has another format, see onRequest.
     return503OnClosing: false,
     clientErrorHandler: answerBrokenRequest,
     frameworkErrors: answerError,
@@ -104,7 +104,7 @@ export function createHttpServer(deps: HttpServerDeps): HttpServer {
   app.setNotFoundHandler((request, reply) => {
     const path = request.url.split('?', 1)[0] as string;
     const methods = methodsAt(path);
-    // Strangers learn nothing about what there is.
+    // Unauthenticated callers must not learn which paths exist.
     if (!methods?.forAnyone) requireKnown(authenticator.authenticate(request.headers.authorization));
     if (!methods) throw new DroverError('not_found', `there is nothing at ${path}`);
     reply.header('allow', methods.allowed.join(', '));
@@ -117,9 +117,9 @@ export function createHttpServer(deps: HttpServerDeps): HttpServer {
 
   function mount(name: RouteName): void {
     const route: Route = ROUTES[name];
-    // The types of one route meet here as those of all routes; that they fit is checked in RouteHandlers.
+    // The types of all routes meet here; RouteHandlers checks that they match.
     const handle = handlers[name] as (call: Call<never>) => unknown;
-    // Health checkers like to add something against caches; elsewhere an unknown filter is a mistake.
+    // Health checkers often add a parameter against caches. On other routes an unknown filter is a mistake.
     const querySchema = route.query ?? (route.roles === 'anyone' ? undefined : NOTHING);
     app.route({
       method: route.method,

@@ -102,7 +102,7 @@ function notFound(id: string): DroverError {
   return new DroverError('job_not_found', `there is no job ${id}, or its history has been pruned`, { id });
 }
 
-/** From which states each request is possible. */
+/** The states in which each request is possible. */
 const ALLOWED = {
   cancel: [...new Set([...statesBefore('cancel'), ...statesBefore('stop')])],
   retry: statesBefore('retry'),

@@ -1,6 +1,6 @@
 /**
- * The API as an OpenAPI 3.1 document, made from the same table and schemas that the server runs on, so it
- * cannot tell anything else than what is so. OpenAPI 3.1 takes JSON Schema as it is.
+ * The API as an OpenAPI 3.1 document, generated from the table and schemas that the server runs on, so the two cannot
+ * differ. OpenAPI 3.1 accepts JSON Schema.
  */
 import {
   attemptSchema,
@@ -39,7 +39,7 @@ type JsonSchema = Record<string, unknown>;
 type Schemas = Record<string, JsonSchema>;
 type Json = Record<string, unknown>;
 
-/** Schemas with a name of their own in the document. Requests and answers differ in form, hence two lists. */
+/** Schemas that are named in the document. Requests and answers have different forms, hence two lists. */
 const REQUEST_SCHEMAS = {
   Id: idSchema,
   Name: nameSchema,
@@ -74,7 +74,7 @@ const ANSWER_SCHEMAS = {
   DeepPing: ROUTES.deepPing.answer,
 } as const;
 
-/** What a schema with a transform cannot tell about what goes in. */
+/** The input of schemas with a transform, which cannot be generated. */
 const BY_HAND = new Map<unknown, JsonSchema>([
   [
     idSchema,
@@ -93,7 +93,7 @@ const BY_HAND = new Map<unknown, JsonSchema>([
   ],
 ]);
 
-/** A route that answers in its own form with a second status. */
+/** Routes that answer in their own format with a second status. */
 const SECOND_STATUS: Partial<Record<RouteName, number>> = { deepPing: 503 };
 
 const ERROR_SCHEMA: JsonSchema = {
@@ -116,7 +116,7 @@ const COMPONENTS = '#/components/schemas/';
 
 let made: Json | undefined;
 
-/** Made once, when somebody asks for it first. */
+/** Generated once, on first use. */
 export function openApiDocument(): Json {
   made ??= makeDocument();
   return made;
@@ -202,7 +202,7 @@ function parameters(place: 'path' | 'query', schema: JsonSchema | undefined): Js
   }));
 }
 
-/** The errors that a request to the route can meet, from what the route is made of. */
+/** The errors that a request to the route can get, derived from the parts of the route. */
 function errorCodes(route: Route): ErrorCode[] {
   const codes: ErrorCode[] = ['internal', 'shutting_down'];
   if (route.roles !== 'anyone') codes.push('invalid_request', 'unauthenticated', 'forbidden', 'database_unavailable');
@@ -240,7 +240,7 @@ function partName(name: RouteName, part: RoutePart): string {
   return `${name}.${part}`;
 }
 
-/** The schemas of the routes under names that only this file sees. */
+/** The schemas of the routes under names that are internal to this file. */
 function partsOf(names: RouteName[], parts: readonly RoutePart[]): Record<string, z.ZodType> {
   const entries = names.flatMap((name) =>
     parts.map((part): [string, z.ZodType | undefined] => [partName(name, part), (ROUTES[name] as Route)[part]]),
@@ -248,7 +248,7 @@ function partsOf(names: RouteName[], parts: readonly RoutePart[]): Record<string
   return Object.fromEntries(entries.filter((entry): entry is [string, z.ZodType] => entry[1] !== undefined));
 }
 
-/** Named schemas refer to each other by name; the parts are to be put where they are used. */
+/** Named schemas refer to each other by name; the parts are inlined where they are used. */
 function toJsonSchemas(io: 'input' | 'output', named: Record<string, z.ZodType>, parts: Record<string, z.ZodType>) {
   const registry = z.registry<{ id: string }>();
   for (const [id, schema] of Object.entries(named)) registry.add(schema, { id });
@@ -287,7 +287,9 @@ function replace(schema: JsonSchema, by: JsonSchema): void {
   Object.assign(schema, by);
 }
 
-/** Leaves out what says nothing, and what would forbid a later server to answer with one field more. */
+/**
+ * Removes keywords that carry no information, and those that would forbid a later server to add a field to an answer.
+ */
 function tidy(schema: JsonSchema, io: 'input' | 'output'): void {
   if (schema.minimum === Number.MIN_SAFE_INTEGER) delete schema.minimum;
   if (schema.maximum === Number.MAX_SAFE_INTEGER) delete schema.maximum;

@@ -1,8 +1,8 @@
 /**
- * From the bytes of a request to what its route takes.
+ * Parses the bytes of a request into the input of its route.
  *
- * The text is read by plain JSON.parse. Fastify's own reader looks for "__proto__" in it as a protection
- * against merging; nothing here merges what it was sent, and JSON.parse makes such a key an ordinary one.
+ * Uses plain JSON.parse. Fastify's own parser rejects "__proto__" as a protection against merging, but nothing here
+ * merges its input, and JSON.parse makes such a key an ordinary one.
  */
 import { isUtf8 } from 'node:buffer';
 import { DroverError, invalidInput, type Route } from '@drover/protocol';
@@ -10,7 +10,7 @@ import type { z } from 'zod';
 
 export const JSON_TYPE = 'application/json';
 
-/** The text of a body and what it claims to be. */
+/** The text of a body and its declared type. */
 export type RequestText = { text: string; mediaType: string };
 export const NO_BODY: RequestText = { text: '', mediaType: '' };
 
@@ -19,7 +19,7 @@ export function readText(body: Buffer): string {
   return body.toString('utf8');
 }
 
-/** Undefined for no body at all: some clients send the content type with it nevertheless. */
+/** Undefined for an empty body: some clients send the content type with it. */
 function readJson(text: string): unknown {
   if (text === '') return undefined;
   try {
@@ -29,14 +29,14 @@ function readJson(text: string): unknown {
   }
 }
 
-/** Throws invalid_request with what is wrong with the input. */
+/** Throws invalid_request with the error in the input. */
 export function parseWith(schema: z.ZodType, input: unknown): unknown {
   const parsed = schema.safeParse(input);
   if (!parsed.success) throw invalidInput(parsed.error, input);
   return parsed.data;
 }
 
-/** What a body means to a route. A route that takes none refuses one, rather than ignore it. */
+/** The body as its route expects it. A route without a body refuses one instead of ignoring it. */
 export function readBody(route: Route, body: RequestText): unknown {
   const expected = route.bodyType ?? JSON_TYPE;
   if (body.text !== '' && body.mediaType !== expected) {

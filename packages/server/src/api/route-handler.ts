@@ -1,4 +1,4 @@
-/** What a route of the table needs from the server: a handler that is typed by the route's own schemas. */
+/** The type of a route's handler, derived from the route's own schemas. */
 import type { ROUTES, RouteAnswer, RouteName } from '@drover/protocol';
 import type { z } from 'zod';
 
@@ -7,16 +7,19 @@ type Body<Name extends RouteName> = RouteOf<Name> extends { bodyType: string } ?
 type Parsed<Name extends RouteName, Part extends string> =
   RouteOf<Name> extends Record<Part, infer Schema extends z.ZodType> ? z.output<Schema> : undefined;
 
-/** One request, with everything in it parsed. */
+/** One request, parsed. */
 export type Call<Name extends RouteName> = {
   readonly params: Parsed<Name, 'params'>;
   readonly query: Parsed<Name, 'query'>;
   readonly body: Body<Name>;
-  /** The name of whoever asks. */
+  /** The name of the caller. */
   readonly by: string;
-  /** Aborts when the client has gone or the server is stopping. Made when asked for: few need it. */
+  /**
+   * Aborts when the client has disconnected or the server is stopping. Created on first use, because few handlers
+   * need it.
+   */
   readonly gone: () => AbortSignal;
-  /** For the rare route whose success has more than one status. */
+  /** For routes whose success has more than one status. */
   readonly setStatus: (status: number) => void;
 };
 

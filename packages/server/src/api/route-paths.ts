@@ -1,4 +1,4 @@
-/** Which methods the table has at a path: the router only knows that this one is not there. */
+/** Which methods the table has at a path, for the answer 405; the router only reports that a route is missing. */
 import { ROUTES, type Route } from '@drover/protocol';
 
 export type MethodsAtPath = { allowed: string[]; forAnyone: boolean };
@@ -11,14 +11,14 @@ export function methodsAt(path: string): MethodsAtPath | undefined {
 
 function toPatterns(routes: readonly Route[]): { pattern: RegExp; methods: MethodsAtPath }[] {
   const paths = [...new Set(routes.map(({ path }) => path))];
-  // A literal path comes before one with a parameter at its place, as in the router.
+  // A literal path comes before one with a parameter in its place, as in the router.
   paths.sort((a, b) => Number(a.includes(':')) - Number(b.includes(':')));
   return paths.map((path) => {
     const atPath = routes.filter((route) => route.path === path);
     return {
       pattern: new RegExp(`^${path.replaceAll('.', '\\.').replace(/:[a-zA-Z]+/g, '[^/]+')}$`),
       methods: {
-        // Every GET is a HEAD too.
+        // Every GET route also answers HEAD.
         allowed: atPath.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method])),
         forAnyone: atPath.every(({ roles }) => roles === 'anyone'),
       },

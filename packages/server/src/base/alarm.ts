@@ -1,30 +1,30 @@
 /**
- * Work that is done at the earliest moment that anybody has named: each turn says when the next is wanted, and others may
- * ask for an earlier one. Never two turns at once; who asks while one is under way gets another right after it. A
- * turn that fails is logged and tried again; it cannot end the process or the rhythm.
+ * Runs work at the earliest requested time: each turn returns when the next is wanted, and callers may ask for an
+ * earlier one. Turns never overlap; a request during a turn causes another one right after it. A failed turn is
+ * logged and tried again; it cannot end the process or stop later turns.
  */
 import type { Logger } from 'pino';
 
 export type Alarm = {
   start(): void;
-  /** Resolves when no turn is under way. */
+  /** Resolves when no turn is running. */
   stop(): Promise<void>;
-  /** A turn is wanted in this many milliseconds at the latest. */
+  /** Asks for a turn in this many milliseconds at the latest. */
   within(ms: number): void;
 };
 
 export type AlarmOptions = {
-  /** Gives the milliseconds until it is wanted again. Aborted: end after what is under way. */
+  /** Returns the milliseconds until the next turn is wanted. When aborted, it ends after the current step. */
   turn(signal: AbortSignal): Promise<number>;
-  /** What is logged when a turn fails; `event` is the stable name. */
+  /** Logged when a turn fails; `event` is the stable name. */
   failure: { event: string; message: string };
   logger: Logger;
 };
 
 const ERROR_PAUSE_MS = 1000;
-/** A longer one rings at once. */
+/** A longer delay would fire at once. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
-/** Rang while a turn was under way. */
+/** The value of a request that arrived during a turn. */
 const LONG_AGO = Number.NEGATIVE_INFINITY;
 
 export function createAlarm({ turn, failure, logger }: AlarmOptions): Alarm {

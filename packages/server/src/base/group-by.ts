@@ -10,7 +10,7 @@ export function groupBy<Item, Key>(items: Iterable<Item>, keyOf: (item: Item) =>
   return groups;
 }
 
-/** How many items have each key; those without one are not counted. */
+/** Counts the items of each key. Items without a key are not counted. */
 export function countBy<Item, Key>(items: Iterable<Item>, keyOf: (item: Item) => Key | undefined): Map<Key, number> {
   const counts = new Map<Key, number>();
   for (const item of items) {

@@ -1,4 +1,4 @@
-/** The connection strings of the single hosts of one that may name several (`postgres://user@a:5432,b:5432/db`). */
+/** Splits a connection string with several hosts (`postgres://user@a:5432,b:5432/db`) into one per host. */
 export function splitHosts(connectionString: string): string[] {
   const match = /^([a-z]+:\/\/)((?:[^@/]*@)?)([^/?]*)(.*)$/.exec(connectionString);
   if (!match) return [connectionString];

@@ -1,4 +1,4 @@
-/** Waits for something that may never come, but not for ever. */
+/** Waits for a promise for a limited time. */
 export async function within(ms: number, promise: Promise<unknown>): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const limit = new Promise((resolve) => {

@@ -1,4 +1,4 @@
-/** What a command needs of the world around it, and how it gets its settings. */
+/** The environment of a command, and its settings. */
 import type { Writable } from 'node:stream';
 import { type Command as CliCommand, Option } from 'commander';
 import { readSettings } from '../config/read-settings.js';
@@ -22,15 +22,15 @@ export type CliContext = {
   stderr: Output;
 };
 
-/** Options that every command has. */
+/** Options of every command. */
 export type GlobalOptions = { json?: boolean; config?: string };
 
-/** Gives a command the flags of its settings. Values are checked later, together with the other sources. */
+/** Adds the flags of a command's settings. Values are checked later, together with the other sources. */
 export function addSettingFlags(command: CliCommand, kind: Command): CliCommand {
   for (const key of settingsOf(kind)) {
     const setting = settingOf(key);
     if (setting.flag === false) continue;
-    // one that is on unless told otherwise needs a word to turn it off
+    // a switch that is on by default needs a flag to turn it off
     const isSwitch = setting.default === false;
     command.addOption(new Option(isSwitch ? flagName(key) : `${flagName(key)} <value>`, describe(key)));
   }
@@ -45,7 +45,7 @@ function describe(key: SettingKey): string {
 
 export async function settingsFor(command: CliCommand, kind: Command, context: CliContext): Promise<Settings> {
   const options = command.optsWithGlobals<GlobalOptions & Partial<Record<SettingKey, unknown>>>();
-  // Only its own: `--retention` of `job add` is an option of the job and not the setting of a server.
+  // Only flags of settings: `--retention` of `job add` is an option of the job and not the setting of a server.
   const flags = Object.fromEntries(settingsOf(kind).map((key) => [key, options[key]]));
   return readSettings({ flags, configPath: options.config, env: context.env, cwd: context.cwd });
 }

@@ -1,6 +1,6 @@
 /**
- * What `drover dev` shows. On a terminal it is a few lines that are drawn anew, with everything else printed
- * above them; elsewhere it is one plain line every few seconds.
+ * The output of `drover dev`. On a terminal it is a few lines that are redrawn, with all other output above them;
+ * elsewhere it is one plain line every few seconds.
  */
 import { ALL_STATES, type JobState, type Stats } from '@drover/protocol';
 import type { Output } from './context.js';
@@ -21,16 +21,16 @@ const COLOURS: Partial<Record<JobState, string>> = {
 };
 const RESET = `${ESCAPE}[0m`;
 
-/** States that say something only when there are such jobs. */
+/** States that are shown only when there are such jobs. */
 const SHOWN_IF_ANY: readonly JobState[] = ['blocked', 'unknown', 'cancelled'];
 
 export type DevStatus = { stats: Stats; address: string; upMs: number; hint: string };
 
 export type DevView = {
-  /** A line that stays. */
+  /** Prints a permanent line. */
   print(line: string): void;
   update(status: DevStatus): void;
-  /** Leaves the last state on the screen; nothing is drawn any more. */
+  /** Leaves the last state on the screen and stops drawing. */
   close(): void;
 };
 
@@ -42,7 +42,7 @@ function createTerminalView(output: Output): DevView {
   let drawn: string[] = [];
   const erase = () => (drawn.length === 0 ? '' : `${ESCAPE}[${drawn.length}F${CLEAR_BELOW}`);
   const draw = (above: string, lines: string[]) => {
-    // One write for both, so that the screen never shows the state in between.
+    // One write for both, so that the screen never shows a partial state.
     output.write(`${erase()}${above}${lines.map((line) => `${line}\n`).join('')}`);
     drawn = lines;
   };
@@ -106,11 +106,11 @@ function capacityText({ capacity: { workers, total, free } }: Stats): string {
   return `${workers} ${workers === 1 ? 'worker' : 'workers'} (${free} of ${total} slots free)`;
 }
 
-/** Cut at the width of the terminal, since a wrapped line would be counted as one and drawn over. */
+/** Cut at the width of the terminal, because a wrapped line would be counted as one and be overwritten. */
 function fit(line: string, columns: number): string {
   let width = 0;
   let result = '';
-  // Colours take no room.
+  // Colour codes have no width.
   for (const part of line.split(COLOUR_PATTERN)) {
     if (part.startsWith(ESCAPE)) result += part;
     else {

@@ -1,4 +1,4 @@
-/** How a command ends, as one table: scripts rely on these numbers. */
+/** The exit codes, as one table. Scripts rely on these numbers. */
 import { DroverError, type ErrorCode } from '@drover/protocol';
 import { ConnectionError, JobCancelledError, JobFailedError } from '@drover/sdk';
 import { CommanderError } from 'commander';
@@ -15,7 +15,7 @@ export const EXIT_CODES = {
 
 export type ExitName = keyof typeof EXIT_CODES;
 
-/** Something was given on the command line that a command cannot take. */
+/** A wrong argument or flag on the command line. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
 }
@@ -41,10 +41,10 @@ export function exitNameOf(error: unknown): ExitName {
   return 'failure';
 }
 
-/** What is told to a person; a stack is for the log of a fault, not for a wrong flag. */
+/** The message for a person, without a stack. */
 export function describeError(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
-  // A connection that was refused by every address of a name comes as a bundle without a message of its own.
+  // A connection that was refused by every address of a name is an AggregateError without a message of its own.
   if (error instanceof AggregateError && message === '') return error.errors.map(describeError).join('; ');
   return message;
 }

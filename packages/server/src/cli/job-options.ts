@@ -38,12 +38,12 @@ export function addJobFlags(
   return command;
 }
 
-/** For a flag that may be repeated. One that takes many values at once would swallow the arguments behind it. */
+/** For a flag that may be repeated. A flag that takes several values at once would swallow the arguments after it. */
 export function collect(value: string, values: string[] = []): string[] {
   return [...values, value];
 }
 
-/** Checked with the protocol's own schema, so that nothing wrong is sent. */
+/** Checked with the protocol's own schema, so that nothing invalid is sent. */
 export function newJobFrom(type: string, payload: unknown, flags: Record<string, unknown>): NewJob {
   const job: Record<string, unknown> = { type };
   if (payload !== undefined) job.payload = payload;
@@ -56,7 +56,7 @@ export function newJobFrom(type: string, payload: unknown, flags: Record<string,
   return checked.data;
 }
 
-/** JSON, or `fixed:5s`, `list:1s,10s,1m`, `exponential:BASE,FACTOR,MAX` with what follows BASE left out at will. */
+/** JSON, or `fixed:5s`, `list:1s,10s,1m`, `exponential:BASE,FACTOR,MAX`; everything after BASE is optional. */
 export function parseBackoff(text: string): unknown {
   if (text.trimStart().startsWith('{')) return parseJson(text, '--backoff');
   const [kind = '', rest = ''] = text.split(/:(.*)/s);
@@ -80,7 +80,7 @@ export function parseJson(text: string, name: string): unknown {
   }
 }
 
-/** What is no number stays as it is: the schema says what was expected. Bare numbers are milliseconds for it. */
+/** Text that is not a number is returned unchanged: the schema reports the error. Bare numbers are milliseconds. */
 export function toNumber(text: string): unknown {
   return /^-?\d+(\.\d+)?$/.test(text) ? Number(text) : text;
 }

@@ -1,4 +1,4 @@
-/** Jobs as a person reads them. */
+/** Jobs as text for the terminal. */
 import { formatDuration, type Job, type JobWithAttempts } from '@drover/protocol';
 import { type Cell, formatFields, formatSpan, formatTable, formatTime, printable } from './output.js';
 

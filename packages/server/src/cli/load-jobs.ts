@@ -1,4 +1,4 @@
-/** From the path of a worker module to its jobs. TypeScript modules are compiled as they are loaded. */
+/** Loads the jobs of a worker module. TypeScript modules are compiled while they are loaded. */
 import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -14,7 +14,7 @@ export async function loadJobs(modulePath: string, cwd: string): Promise<Runnabl
     throw new UsageError(`there is no worker module at ${path}`);
   const url = pathToFileURL(path).href;
   const isTypeScript = TYPESCRIPT_PATTERN.test(path);
-  // jobs that run in processes of their own are loaded there once more, in the same way
+  // isolated handlers load the module again in their own processes, in the same way
   const loader = isTypeScript ? import.meta.resolve('tsx') : undefined;
   const jobs = jobsOf(await loadModule(url, isTypeScript), url, { loader });
   if (jobs.length > 0) return jobs;
@@ -25,7 +25,7 @@ export async function loadJobs(modulePath: string, cwd: string): Promise<Runnabl
 
 async function loadModule(url: string, isTypeScript: boolean): Promise<Record<string, unknown>> {
   if (!isTypeScript) return (await import(url)) as Record<string, unknown>;
-  // Loaded only when needed: plain JavaScript workers do not pay for a compiler.
+  // Loaded only when needed, so that plain JavaScript workers do not load a compiler.
   const { tsImport } = await import('tsx/esm/api');
   return (await tsImport(url, import.meta.url)) as Record<string, unknown>;
 }

@@ -1,4 +1,4 @@
-/** Logs go to standard error, as JSON lines for machines or as short lines for people. */
+/** Logs go to stderr, as JSON lines or as short lines for a terminal. */
 import { type Logger, pino } from 'pino';
 import type { Settings } from '../config/settings.js';
 import type { Output } from './context.js';
@@ -12,7 +12,7 @@ const LEVEL_NAMES: Record<number, string> = {
   50: 'ERROR',
   60: 'FATAL',
 };
-/** Fields of every line that tell a person at the terminal nothing. */
+/** Fields that are not shown on a terminal. */
 const HIDDEN_FIELDS = new Set(['level', 'time', 'msg', 'pid', 'hostname']);
 const MAX_FIELD_LENGTH = 300;
 
@@ -24,7 +24,7 @@ export function createLogger(settings: Pick<Settings, 'logLevel' | 'logFormat'>,
   return pino({ level: settings.logLevel }, { write });
 }
 
-/** `12:00:05 WARN message field=value`, with the stack of an error below it. */
+/** `12:00:05 WARN message field=value`, followed by the stack of an error. */
 export function prettyLine(line: string): string {
   let entry: Record<string, unknown>;
   try {

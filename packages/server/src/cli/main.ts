@@ -12,5 +12,5 @@ process.exitCode = await runCli(process.argv.slice(2), {
   stderr: process.stderr,
 });
 
-// Everything has been stopped; whatever still holds the process must not keep its user waiting.
+// Everything has been stopped; a remaining handle must not keep the process alive.
 setTimeout(() => process.exit(), LINGER_MS).unref();

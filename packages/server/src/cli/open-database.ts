@@ -1,4 +1,4 @@
-/** The database of a command: the one it is told, or an embedded one in the data folder; migrated. */
+/** Opens and migrates the database of a command: the configured one, or an embedded one in the data folder. */
 import { join, resolve } from 'node:path';
 import type { Logger } from 'pino';
 import type { Settings } from '../config/settings.js';

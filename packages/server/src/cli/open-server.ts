@@ -1,4 +1,4 @@
-/** Starts the server of a command, with errors that name the flag to change. */
+/** Starts the server of a command. Errors name the flag to change. */
 import { createServer as createTcpServer } from 'node:net';
 import type { Logger } from 'pino';
 import { checkServerConfig, toServerConfig } from '../config/check-exposure.js';
@@ -14,14 +14,14 @@ export type OpenServerOptions = {
   logger: Logger;
   teardown: Teardown;
   signal: AbortSignal;
-  /** Tokens that this process makes for its own use, beside the configured ones. */
+  /** Tokens for this process's own use, in addition to the configured ones. */
   ownTokens?: ConfiguredToken[];
 };
 
 /** The address of the running server. */
 export async function openServer(settings: Settings, options: OpenServerOptions): Promise<string> {
   const { context, logger, teardown, signal } = options;
-  // Everything that can be known to fail is found out before a database is started for it.
+  // All checks that need no database come before a database is started.
   checkServerConfig(toServerConfig(settings, ''));
   await requireFreePort(settings);
   signal.throwIfAborted();
@@ -37,7 +37,7 @@ export async function openServer(settings: Settings, options: OpenServerOptions)
   return server.address;
 }
 
-/** Without configured tokens nobody needs one; adding ours would lock everybody else out. */
+/** Without configured tokens every caller is accepted; adding ours would lock out all other callers. */
 function withOwnTokens(config: ServerConfig, own: readonly ConfiguredToken[]): ServerConfig {
   return config.tokens.length === 0 ? config : { ...config, tokens: [...config.tokens, ...own] };
 }

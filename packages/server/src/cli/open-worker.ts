@@ -14,7 +14,7 @@ export type OpenWorkerOptions = {
   signal: AbortSignal;
 };
 
-/** Returns once the worker is registered. A server that is not there yet is waited for. */
+/** Resolves once the worker is registered. Waits for a server that is not running yet. */
 export async function openWorker(
   settings: Pick<
     Settings,

@@ -1,4 +1,4 @@
-/** Tables for people, JSON for programs. */
+/** Output as tables, or as JSON for programs. */
 import type { Output } from './context.js';
 
 const COLUMN_GAP = '  ';
@@ -6,7 +6,7 @@ const MAX_CELL_LENGTH = 60;
 
 export type Cell = string | number | null | undefined;
 
-/** Columns as wide as they need to be; numbers stand to the right. */
+/** Columns are as wide as needed; numbers are right-aligned. */
 export function formatTable(headings: readonly string[], rows: readonly (readonly Cell[])[]): string {
   const texts = rows.map((row) => row.map(cellText));
   const widths = headings.map((heading, column) =>
@@ -23,7 +23,7 @@ export function formatTable(headings: readonly string[], rows: readonly (readonl
   return [line(headings.map((heading) => heading.toUpperCase())), ...texts.map(line)].join('\n');
 }
 
-/** One line for each field that has a value. */
+/** One line per field with a value. */
 export function formatFields(fields: readonly (readonly [string, Cell])[]): string {
   const shown = fields.filter(([, value]) => value !== undefined && value !== null && value !== '');
   const width = Math.max(0, ...shown.map(([name]) => name.length));
@@ -36,17 +36,17 @@ function cellText(cell: Cell): string {
   return text.length > MAX_CELL_LENGTH ? `${text.slice(0, MAX_CELL_LENGTH - 1)}…` : text;
 }
 
-/** Text from a job must not steer the terminal. */
+/** Removes control characters, so that text from a job cannot control the terminal. */
 export function printable(text: string): string {
   return text.replace(/[\p{Cc}\p{Cf}]/gu, ' ');
 }
 
-/** `2030-01-31 12:00:00` in UTC, as every time in Drover. */
+/** `2030-01-31 12:00:00` in UTC, like every time in Drover. */
 export function formatTime(time: string | null): string | null {
   return time === null ? null : `${time.slice(0, 10)} ${time.slice(11, 19)}`;
 }
 
-/** Milliseconds in the unit a person would use. */
+/** Milliseconds in a readable unit. */
 export function formatSpan(ms: number | null): string | null {
   if (ms === null) return null;
   if (ms < 1000) return `${Math.round(ms)} ms`;

@@ -1,4 +1,4 @@
-/** All commands of `drover`, and what happens to their errors. */
+/** All commands of `drover`, and the handling of their errors. */
 import { Command, CommanderError } from 'commander';
 import { VERSION } from '../version.js';
 import { addDevCommand } from './commands/dev.js';
@@ -14,7 +14,7 @@ import type { CliContext } from './context.js';
 import { describeError, EXIT_CODES, exitNameOf } from './exit-codes.js';
 import { printJson, printLine } from './output.js';
 
-/** Runs one command line to its end and says with which code the process should exit. */
+/** Runs one command line and returns the exit code. */
 export async function runCli(args: readonly string[], context: CliContext): Promise<number> {
   const program = createProgram(context);
   try {
@@ -22,7 +22,7 @@ export async function runCli(args: readonly string[], context: CliContext): Prom
     return EXIT_CODES.ok.code;
   } catch (error) {
     const name = exitNameOf(error);
-    // Commander has printed its own help and errors already.
+    // Commander has already printed its own help and errors.
     if (!(error instanceof CommanderError)) reportError(error, args.includes('--json'), context);
     return EXIT_CODES[name].code;
   }

@@ -1,4 +1,4 @@
-/** Adds sample jobs at the pace of a person watching, and none while a lot of them wait. */
+/** Adds sample jobs slowly enough to watch, and none while many of them wait. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@drover/sdk';
 import type { Logger } from 'pino';
@@ -12,12 +12,12 @@ export type SampleLoadOptions = {
   client: Client;
   logger: Logger;
   signal: AbortSignal;
-  /** Whether enough is waiting already. */
+  /** Whether enough jobs are waiting. */
   isFull: () => boolean;
   random?: () => number;
 };
 
-/** Goes on until the signal is given. */
+/** Runs until the signal aborts. */
 export async function runSampleLoad(options: SampleLoadOptions): Promise<void> {
   const { client, logger, signal, isFull, random = Math.random } = options;
   for (let round = 0; !signal.aborted; round++) {
@@ -26,7 +26,7 @@ export async function runSampleLoad(options: SampleLoadOptions): Promise<void> {
     } catch (error) {
       if (!signal.aborted) logger.warn({ err: error }, 'a sample job could not be added');
     }
-    // Ends early with an error when the signal comes, which the loop's condition then sees.
+    // Rejects when the signal aborts, which the loop's condition then detects.
     await delay(PACE_MS, undefined, { signal }).catch(() => {});
   }
 }

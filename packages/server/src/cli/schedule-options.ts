@@ -1,4 +1,7 @@
-/** From the flags of `schedule put` and `schedule preview` to what the API takes. Each flag names a field of the protocol. */
+/**
+ * Converts the flags of `schedule put` and `schedule preview` to the input of the API. Each flag names a field of the
+ * protocol.
+ */
 import {
   CATCH_UP_POLICIES,
   GAP_POLICIES,
@@ -23,7 +26,7 @@ type ScheduleFlag = {
   isList?: boolean;
 };
 
-/** When it fires. */
+/** Flags for the times. */
 const TIMING_FLAGS: readonly ScheduleFlag[] = [
   {
     field: 'cron',
@@ -69,7 +72,7 @@ const TIMING_FLAGS: readonly ScheduleFlag[] = [
   },
 ];
 
-/** How it behaves. */
+/** Flags for the behaviour. */
 const POLICY_FLAGS: readonly ScheduleFlag[] = [
   { field: 'description', flag: '--description <text>', description: 'what it is for' },
   { field: 'group', flag: '--group <name>', description: 'group that it belongs to' },
@@ -118,7 +121,7 @@ export function addScheduleFlags(command: Command): Command {
   return addJobFlags(command, [...TIMING_FLAGS, ...POLICY_FLAGS, ...OPTIONS_OF_JOBS]);
 }
 
-/** Checked with the protocol's own schema, so that nothing wrong is sent; sent as it was given. */
+/** Checked with the protocol's own schema, so that nothing invalid is sent. Sent as given. */
 export function scheduleFrom(type: string, payload: unknown, flags: Record<string, unknown>): NewScheduleInput {
   const job = { type, ...(payload !== undefined && { payload }), ...valuesOf(OPTIONS_OF_JOBS, flags) };
   return checked(newScheduleSchema, { ...timingOf(flags), ...valuesOf(POLICY_FLAGS, flags), job });

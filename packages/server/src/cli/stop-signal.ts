@@ -1,11 +1,11 @@
 /**
- * From the signals of the operating system to one AbortSignal. The first signal asks for a clean stop; a
- * later one ends the process at once.
+ * Turns the signals of the operating system into one AbortSignal. The first signal requests a clean stop; a later one
+ * ends the process at once.
  */
 
 /**
- * Ctrl-C reaches every process of the terminal, and npm passes on to its child what the child has got
- * already. So a signal that follows at once is the same one.
+ * Ctrl-C reaches every process of the terminal, and npm passes it on to its child again. So a signal that follows
+ * within this time is the same one.
  */
 const SAME_SIGNAL_MS = 1000;
 const IMPATIENT_EXIT_CODE = 130;
@@ -23,17 +23,17 @@ export function stopOnSignals(): AbortSignal {
   };
   process.on('SIGINT', onSignal);
   process.on('SIGTERM', onSignal);
-  // A process that was started with a channel belongs to the one at its other end and goes with it.
+  // A process that was started with an IPC channel ends with its parent.
   if (process.channel) {
     process.on('disconnect', () => onSignal('disconnect'));
     process.channel.unref();
   }
-  // The reader of our output is gone (`drover dev | head`): nobody is watching any more.
+  // The reader of our output is gone (`drover dev | head`).
   process.stdout.on('error', () => onSignal('closed output'));
   return controller.signal;
 }
 
-/** Resolves when the signal is given. */
+/** Resolves when the signal aborts. */
 export function whenAborted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) resolve();
@@ -41,7 +41,7 @@ export function whenAborted(signal: AbortSignal): Promise<void> {
   });
 }
 
-/** Keeps what was started and stops it in the opposite order, all of it, even if one does not stop well. */
+/** Keeps what was started and stops it in reverse order. All of it is stopped, even if one stop fails. */
 export class Teardown {
   readonly #steps: (() => Promise<void>)[] = [];
 
@@ -59,8 +59,8 @@ export class Teardown {
 }
 
 /**
- * Starts something, keeps it running until a signal comes, and stops it. What a failed or interrupted start
- * has already begun is stopped as well.
+ * Starts something, runs it until a signal arrives, and stops it. The parts of a failed or interrupted start are
+ * stopped as well.
  */
 export async function runUntilStopped(
   start: (running: { signal: AbortSignal; teardown: Teardown }) => Promise<void>,

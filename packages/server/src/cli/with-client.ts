@@ -1,10 +1,10 @@
-/** How a command talks to a running server. */
+/** Calls a running server from a command. */
 import { type Client, createClient } from '@drover/sdk';
 import type { Command } from 'commander';
 import { type CliContext, type GlobalOptions, settingsFor } from './context.js';
 import { printJson, printLine } from './output.js';
 
-/** A person waits: rather tell soon that nobody answers than try for long. */
+/** Short, because a person waits for the answer. */
 const TIMEOUT = '10s';
 const RETRIES = 2;
 
@@ -22,7 +22,7 @@ export async function withClient<Value>(
   }
 }
 
-/** Prints an answer in the form that was asked for. */
+/** Prints an answer in the requested format. */
 export function show(command: Command, context: CliContext, value: unknown, toText: () => string): void {
   if (command.optsWithGlobals<GlobalOptions>().json) printJson(context.stdout, value);
   else printLine(context.stdout, toText());

@@ -1,6 +1,6 @@
 /**
- * A `drover worker` as a process of its own, started again when it dies. It is not in our process group, so
- * that Ctrl-C reaches us alone and we decide the order; and it has a channel to us, so that it goes when we die.
+ * Runs `drover worker` as a child process and restarts it when it dies. It is not in our process group, so that
+ * Ctrl-C reaches only us and we decide the order. It has an IPC channel to us, so that it ends when we die.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -10,7 +10,7 @@ import type { Logger } from 'pino';
 
 const MAIN = fileURLToPath(new URL('./main.js', import.meta.url));
 const RESTART_MS = 1000;
-/** On top of the worker's own time to drain, before it is killed. */
+/** Added to the worker's own drain time before it is killed. */
 const STOP_GRACE_MS = 15_000;
 
 export type WorkerProcessOptions = {
@@ -19,7 +19,7 @@ export type WorkerProcessOptions = {
   token: string | undefined;
   drainTimeoutMs: number;
   logger: Logger;
-  /** Each line that the worker logs. */
+  /** Called for each line that the worker logs. */
   onLine: (line: string) => void;
 };
 
@@ -67,7 +67,7 @@ function spawnWorker({ module, url, token, drainTimeoutMs, onLine, logger }: Wor
   return child;
 }
 
-/** Without our own settings: the worker gets all of its own as flags. */
+/** Without our own settings: the worker gets all of its settings as flags. */
 function workerEnvironment(): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('DROVER_')));
 }

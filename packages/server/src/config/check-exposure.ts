@@ -1,12 +1,12 @@
-/** From settings to the configuration of a server, and what no server may be started with. Pure. */
+/** Converts settings to the configuration of a server, and refuses unsafe ones. Pure. */
 import { formatDuration } from '@drover/protocol';
 import { ConfigError } from './config-error.js';
 import type { ServerConfig } from './server-config.js';
 import type { Settings } from './settings.js';
 
-/** Guessing 16 random characters is hopeless; anything shorter tends to be a word. */
+/** Guessing 16 random characters is infeasible; shorter tokens tend to be words. */
 const MIN_TOKEN_LENGTH = 16;
-/** A lease must outlive two lost beats, or a short hiccup takes a worker's jobs away. */
+/** A lease must survive two lost beats, or a short network problem takes a worker's jobs away. */
 const BEATS_PER_LEASE = 3;
 
 const LOOPBACK_PATTERN = /^(localhost|127(\.\d{1,3}){3}|\[?::1\]?)$/i;
@@ -25,7 +25,7 @@ export function toServerConfig(settings: Settings, databaseUrl: string): ServerC
   };
 }
 
-/** Throws if the server would let in whom it should not, or take jobs from workers that live. */
+/** Throws if the server would accept unauthenticated callers unintentionally, or take jobs from live workers. */
 export function checkServerConfig(config: ServerConfig): void {
   checkExposure(config);
   if (config.leaseMs < BEATS_PER_LEASE * config.beatMs) {
@@ -36,7 +36,7 @@ export function checkServerConfig(config: ServerConfig): void {
   }
 }
 
-/** Without tokens a server listens on loopback only, unless it is told otherwise by name. */
+/** Without tokens a server listens on loopback only, unless `insecure` is set. */
 export function checkExposure(config: Pick<ServerConfig, 'host' | 'tokens' | 'insecure'>): void {
   const names = new Set<string>();
   const secrets = new Set<string>();

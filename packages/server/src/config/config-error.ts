@@ -1,4 +1,4 @@
-/** The configuration cannot be used. The message names the setting, where it came from and what was expected. */
+/** The configuration is invalid. The message names the setting, its source and what was expected. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError';
 }

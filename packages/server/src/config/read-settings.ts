@@ -1,7 +1,6 @@
 /**
- * Settings come from flags, else from the environment, else from a file, else from their defaults. What is
- * not understood is refused, never ignored: a misspelt setting that is silently dropped is found out in
- * production.
+ * Settings come from flags, else from the environment, else from a file, else from their defaults. Unknown or invalid
+ * settings are refused, because a misspelt setting that is silently ignored is only discovered in production.
  */
 import { readFile, stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
@@ -12,18 +11,18 @@ import { flagName, SETTING_KEYS, type SettingKey, type Settings, settingOf, vari
 
 const CONFIG_VARIABLE = 'DROVER_CONFIG';
 const DEFAULT_FILES = ['drover.config.json', 'drover.config.mjs'];
-/** Only the tests read such variables; a server on a developer's machine must start beside them. */
+/** Only tests read such variables; a server on a developer's machine must start despite them. */
 const TEST_PREFIX = 'DROVER_TEST_';
 const SHOWN_VALUE_LENGTH = 80;
 
 export type Sources = {
-  /** By key, as the command line gave them; `undefined` counts as not given. */
+  /** By key, from the command line. `undefined` counts as not given. */
   flags: Partial<Record<SettingKey, unknown>>;
   env: Record<string, string | undefined>;
   file?: { path: string; content: unknown };
 };
 
-/** Finds the configuration file, if there is one, and reads everything. */
+/** Finds the configuration file, if there is one, and reads all sources. */
 export async function readSettings(options: {
   flags: Sources['flags'];
   configPath?: string | undefined;
@@ -35,14 +34,14 @@ export async function readSettings(options: {
   return resolveSettings(file ? { flags, env, file } : { flags, env });
 }
 
-/** Pure: what the sources say together. */
+/** Combines the sources. Pure. */
 export function resolveSettings(sources: Sources): Settings {
   const fromFile = knownKeys(sources.file);
   refuseUnknownVariables(sources.env);
   const values = SETTING_KEYS.map((key): [SettingKey, unknown] => {
     const variable = variableName(key);
     if (sources.flags[key] !== undefined) return [key, parse(key, sources.flags[key], `flag ${flagName(key)}`)];
-    // An empty variable is one that a script or a compose file passes on without having it.
+    // Scripts and compose files may pass on an unset variable as an empty one.
     if (sources.env[variable]) return [key, parse(key, sources.env[variable], `environment variable ${variable}`)];
     if (fromFile[key] !== undefined) return [key, parse(key, fromFile[key], `file ${sources.file?.path}`)];
     return [key, defaultOf(key)];

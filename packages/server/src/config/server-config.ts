@@ -1,14 +1,14 @@
 /**
- * What a server needs to know, with every default filled in and every unit resolved: inner code never
- * asks "is it set?" and never parses a duration. It imports nothing but types, so that the engine depends
- * on this file and not on how the values were read.
+ * The configuration of a server, with every default filled in and every unit resolved: inner code never asks "is it
+ * set?" and never parses a duration. It imports only types, so the engine does not depend on how the values were
+ * read.
  */
 import type { Role } from '@drover/protocol';
 
 export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
-/** A credential that the configuration grants. `name` is what logs and the audit trail show. */
+/** A credential of the configuration. `name` is shown in logs and the audit trail. */
 export type ConfiguredToken = { name: string; role: Role; token: string };
 
 export type ServerConfig = {
@@ -18,7 +18,7 @@ export type ServerConfig = {
   tokens: ConfiguredToken[];
   /** Allows an address other than loopback without tokens. */
   insecure: boolean;
-  /** The address that workers are told; undefined: made of host and port. */
+  /** The address that workers are told. Undefined: derived from host and port. */
   publicUrl: string | undefined;
   retentionMs: number;
   payloadLimitBytes: number;
@@ -26,7 +26,7 @@ export type ServerConfig = {
   beatMs: number;
   leaseMs: number;
   pollMs: number;
-  /** An occurrence of a schedule that is fired later than this after its due time is late. */
+  /** An occurrence of a schedule that fires later than this after its due time is logged as late. */
   lateAfterMs: number;
   /** Jobs that wait in this server's memory before it answers 429. */
   maxPending: number;

@@ -1,9 +1,9 @@
 /**
- * Every setting of Drover, once. The configuration file, the environment, the flags of the commands and
- * the reference in the docs are all made from this table; a setting is added here and nowhere else.
+ * Every setting of Drover, once. The configuration file, the environment variables and the flags of the commands are
+ * derived from this table, and the reference in the docs is tested against it.
  *
- * The key `payloadLimit` is `payloadLimit` in a file, `DROVER_PAYLOAD_LIMIT` in the environment and
- * `--payload-limit` as a flag.
+ * The key `payloadLimit` is `payloadLimit` in a file, `DROVER_PAYLOAD_LIMIT` in the environment and `--payload-limit`
+ * as a flag.
  */
 import { LIMITS } from '@drover/protocol';
 import { LOG_LEVELS } from './server-config.js';
@@ -23,19 +23,19 @@ import {
 } from './value-kinds.js';
 
 export const COMMANDS = ['dev', 'server', 'node', 'worker', 'migrate', 'client'] as const;
-/** `client` stands for every command that talks to a running server. */
+/** `client` stands for every command that calls a running server. */
 export type Command = (typeof COMMANDS)[number];
 
 export type Setting<Value = unknown> = {
   kind: ValueKind<Value>;
-  /** As a user would write it; absent: the setting has no value unless it is given. */
+  /** As a user would write it. Absent: no value unless given. */
   default?: string | number | boolean | readonly string[];
   description: string;
   /** The commands that have it as a flag. */
   commands: readonly Command[];
   /** Never shown. */
   secret?: boolean;
-  /** False: not as a flag, because command lines can be read by every user of the machine. */
+  /** False: not available as a flag, because every user of the machine can read command lines. */
   flag?: boolean;
 };
 
@@ -232,7 +232,7 @@ export type Settings = {
   [Key in SettingKey]: HasDefault<Key> extends true ? ValueOf<Key> : ValueOf<Key> | undefined;
 };
 
-/** The setting as any of them, for code that goes over the whole table. */
+/** The setting with its general type, for code that iterates over the table. */
 export function settingOf(key: SettingKey): Setting {
   return SETTINGS[key];
 }

@@ -1,6 +1,6 @@
 /**
- * The kinds of values a setting can have. Each takes the text of an environment variable or flag as well
- * as the plain value of a file, and says in words what it expects.
+ * The kinds of values that a setting can have. Each accepts the text of an environment variable or flag and the plain
+ * value of a file, and describes what it expects.
  */
 
 import { MAX_DURATION_MS, nameSchema, parseDuration, ROLES, type Role } from '@drover/protocol';
@@ -8,7 +8,7 @@ import type { z } from 'zod';
 import { splitHosts } from '../base/split-hosts.js';
 import type { ConfiguredToken } from './server-config.js';
 
-/** `parse` yields undefined for what does not fit. */
+/** `parse` returns undefined for an invalid value. */
 export type ValueKind<Value> = { expected: string; parse: (given: unknown) => Value | undefined };
 
 const BYTE_UNITS: Record<string, number> = {
@@ -32,7 +32,7 @@ export function integer(min: number, max: number): ValueKind<number> {
   };
 }
 
-/** Yields milliseconds. */
+/** Returns milliseconds. */
 export function duration(minMs: number, maxMs: number = MAX_DURATION_MS): ValueKind<number> {
   const least = minMs > 0 ? ` of at least ${minMs} ms` : '';
   return {
@@ -44,7 +44,7 @@ export function duration(minMs: number, maxMs: number = MAX_DURATION_MS): ValueK
   };
 }
 
-/** Yields bytes. */
+/** Returns bytes. */
 export function bytes(min: number, max: number): ValueKind<number> {
   return {
     expected: `a size from ${min} to ${max} bytes such as "512KiB", "1MiB", or a number of bytes`,
@@ -81,13 +81,13 @@ export function address(...protocols: string[]): ValueKind<string> {
   return text(expected, (value) => URL.canParse(value) && protocols.includes(new URL(value).protocol));
 }
 
-/** A connection string; several hosts may stand in it, separated by commas. */
+/** A connection string. It may contain several hosts, separated by commas. */
 export function databaseAddress(): ValueKind<string> {
   const { parse, expected } = address('postgres:', 'postgresql:');
   return text(expected, (value) => splitHosts(value).every((host) => parse(host) !== undefined));
 }
 
-/** A comma-separated text or an array. */
+/** A comma-separated string or an array. */
 export function listOf<Item>(item: ValueKind<Item>): ValueKind<Item[]> {
   return {
     expected: `one or more, separated by commas: ${item.expected}`,

@@ -1,6 +1,6 @@
 /**
- * A batch of rows as parameters of a statement: one array per column, which PostgreSQL reads ten times faster than JSON. The
- * columns are named once, so the SQL and the values cannot differ in number or order.
+ * A batch of rows as parameters of a statement: one array per column, which PostgreSQL parses ten times faster than
+ * JSON. The columns are named once, so the SQL and the values cannot differ in number or order.
  */
 import { plainArray, textArray } from './array-text.js';
 

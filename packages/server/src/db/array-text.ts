@@ -1,14 +1,14 @@
 /**
- * Array literals for PostgreSQL. On the hot path rows travel as one array a column: reading a thousand rows
- * of JSON costs PostgreSQL 6 ms, the same as arrays 0.5 ms.
+ * Array literals for PostgreSQL. On the hot path rows are sent as one array per column, which PostgreSQL parses about
+ * ten times faster than JSON.
  */
 
-/** Of values that need no quotes: numbers, UUIDs. */
+/** For values that need no quotes: numbers, UUIDs. */
 export function plainArray(values: readonly (string | number | undefined)[]): string {
   return `{${values.map((value) => value ?? 'NULL').join(',')}}`;
 }
 
-/** Of names, which hold nothing that needs an escape. Mostly it is one name again and again. */
+/** For names, which contain nothing that needs an escape. Usually one name is repeated many times. */
 export function nameArray(names: readonly (string | undefined)[]): string {
   const [first] = names;
   if (names.length > 1 && names.every((name) => name === first)) {
@@ -21,7 +21,7 @@ function quotedName(name: string | undefined): string {
   return name === undefined ? 'NULL' : `"${name}"`;
 }
 
-/** Of any texts. */
+/** For any strings. */
 export function textArray(texts: readonly (string | undefined)[]): string {
   return `{${texts.map((text) => (text === undefined ? 'NULL' : quoted(text))).join(',')}}`;
 }
@@ -30,7 +30,7 @@ function quoted(text: string): string {
   return `"${text.replace(/["\\]/g, '\\$&')}"`;
 }
 
-/** The elements of an array that PostgreSQL wrote, if they need no quotes and none is null: ids, numbers. */
+/** Parses an array that PostgreSQL wrote and whose elements need no quotes and are not null: ids, numbers. */
 export function readPlainArray(text: string): string[] {
   return text === '{}' ? [] : text.slice(1, -1).split(',');
 }

@@ -1,8 +1,8 @@
 /**
- * Which of several PostgreSQL servers to talk to. A connection string may name several hosts
- * (`postgres://user@a:5432,b:5432/db`); the writable one with the highest timeline is taken. "Not in recovery"
- * alone is not enough: a primary that was cut off from its supervisor says so too, and reads from it show the
- * past. So a lower timeline, or another cluster (system identifier) than was seen before, is never accepted.
+ * Chooses one of several PostgreSQL servers. A connection string may name several hosts
+ * (`postgres://user@a:5432,b:5432/db`); the writable one with the highest timeline is chosen. "Not in recovery" alone
+ * is not enough: a primary that was cut off from its supervisor also says so, and reads from it are stale. So a lower
+ * timeline than seen before, or another cluster (system identifier), is never accepted.
  */
 import pg from 'pg';
 import { splitHosts } from '../base/split-hosts.js';
@@ -18,7 +18,7 @@ select pg_is_in_recovery() as standby,
   end as timeline,
   (select system_identifier::text from pg_control_system()) as "systemId"`;
 
-/** The best of those that answered, given what was seen before; pure. */
+/** The best candidate, given what was seen before. Pure. */
 export function bestOf(candidates: readonly Candidate[], seen: Candidate | undefined): Candidate | undefined {
   const acceptable = candidates.filter(
     ({ timeline, systemId }) => !seen || (systemId === seen.systemId && timeline >= seen.timeline),
@@ -26,7 +26,7 @@ export function bestOf(candidates: readonly Candidate[], seen: Candidate | undef
   return [...acceptable].sort((a, b) => b.timeline - a.timeline)[0];
 }
 
-/** Asks all hosts at once; those that do not answer in time, or are standbys, are left out. */
+/** Asks all hosts at once. Leaves out standbys and hosts that do not answer in time. */
 export async function findWritable(urls: readonly string[]): Promise<Candidate[]> {
   const answers = await Promise.all(urls.map(probe));
   return answers.filter((answer): answer is Candidate => answer !== undefined);
@@ -48,15 +48,15 @@ async function probe(url: string): Promise<Candidate | undefined> {
     const [row] = rows;
     return row && !row.standby ? { url, timeline: row.timeline, systemId: row.systemId } : undefined;
   } catch {
-    // a host that does not answer is no candidate; the caller tells if none does
+    // a host that does not answer is not a candidate; the caller reports if there is none
     return undefined;
   } finally {
-    // not awaited: a host that is cut off would hold us up
+    // not awaited: an unreachable host would delay us
     client.end().catch(() => undefined);
   }
 }
 
-/** The connection string of the one host to use for a single piece of work. */
+/** The connection string of the host to use for a single operation. */
 export async function chooseHost(connectionString: string): Promise<string> {
   const hosts = splitHosts(connectionString);
   if (hosts.length === 1) return connectionString;

@@ -19,7 +19,7 @@ class CopyIn extends pg.Query {
     this.#data = data;
   }
 
-  /** PostgreSQL waits for the data. */
+  /** Called when PostgreSQL waits for the data. */
   handleCopyInResponse(connection: CopyConnection): void {
     connection.sendCopyFromChunk(this.#data);
     connection.endCopyFrom();
@@ -38,7 +38,7 @@ export function copyIn(
 
 const ESCAPES: Readonly<Record<string, string>> = { '\\': '\\\\', '\t': '\\t', '\r': '\\r', '\n': '\\n' };
 
-/** Any text in a row of COPY's text format. */
+/** Escapes a string for COPY's text format. */
 export function copyText(text: string): string {
   return /[\\\t\r\n]/.test(text) ? text.replace(/[\\\t\r\n]/g, (character) => ESCAPES[character] as string) : text;
 }

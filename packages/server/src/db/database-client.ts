@@ -24,7 +24,7 @@ export class DatabaseClient extends pg.Client {
     const socket = problem === undefined ? new Socket() : new FailingSocket(problem);
     super({ ...(problem === undefined ? config : {}), stream: () => socket });
     this.#socket = socket;
-    // A listener for the whole life of the connection: an `error` event without one ends the process.
+    // A listener for the whole life of the connection, because an `error` event without one ends the process.
     this.on('error', (error) => {
       this.broken ??= error;
     });

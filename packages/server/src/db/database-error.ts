@@ -1,5 +1,5 @@
 /**
- * What a failed statement or transaction means for its caller.
+ * What a failed statement or transaction means for its caller:
  * - `refused`: PostgreSQL answered with an error; nothing was changed.
  * - `unavailable`: it was never sent, or certainly not committed; nothing was changed.
  * - `unknown`: there was no answer. It may be committed; repeat it idempotently or read back.
@@ -54,7 +54,7 @@ export function isSerializationFailure(error: unknown): boolean {
   return error instanceof DatabaseError && error.sqlState !== undefined && SERIALIZATION_FAILURES.has(error.sqlState);
 }
 
-/** Whether the statement may have been carried out all the same. */
+/** Whether the statement may have been executed. */
 export function isUnknown(error: unknown): boolean {
   return error instanceof DatabaseError && error.kind === 'unknown';
 }

@@ -37,15 +37,15 @@ export type DatabaseOptions = {
   /** Milliseconds that a statement or a transaction of control and bulk may take before its connection is destroyed. */
   deadlineMs?: number;
   onError?: (error: Error) => void;
-  /** A statement has failed. */
+  /** Called when a statement has failed. */
   onFailure?: (kind: DatabaseErrorKind) => void;
-  /** The pools have moved to another host. */
+  /** Called when the pools have moved to another host. */
   onMove?: (url: string) => void;
 };
 
 const DEFAULT_DEADLINE_MS = 30_000;
 const READ_TIMEOUT_MS = 15_000;
-/** PostgreSQL ends a read itself; this is for a read without any answer. */
+/** PostgreSQL enforces the time limit of a read itself; this is for a read without any answer. */
 const READ_DEADLINE_MS = 20_000;
 
 /**

@@ -1,5 +1,5 @@
 /**
- * A real PostgreSQL in a folder of one's own, for a laptop, for tests and for `npm start`.
+ * A real PostgreSQL in a data folder, for development, tests and `npm start`.
  *
  * ```
  * dataDir/owner.json   who runs it now (see owner-lock.ts)
@@ -8,12 +8,12 @@
  *        /cluster/     PostgreSQL's data, owned by the user it runs as
  * ```
  *
- * What always holds: one process owns the folder, and only the owner starts or ends a PostgreSQL on it.
- * `cluster` appears by a rename once it is complete. If the owner dies without a word, a watchdog (a shell
- * that waits for the end of its input) shuts PostgreSQL down; if that was killed as well, the next owner
- * finds the old PostgreSQL by its pid and its command line and shuts it down before it starts its own.
+ * Invariants: one process owns the folder, and only the owner starts or ends a PostgreSQL on it. `cluster` is created
+ * by a rename once it is complete. If the owner is killed, a watchdog (a shell that waits for the end of its input)
+ * shuts PostgreSQL down. If the watchdog was killed as well, the next owner finds the old PostgreSQL by its pid and
+ * command line and shuts it down before it starts its own.
  *
- * PostgreSQL is not in our process group, since Ctrl-C must reach Drover alone, which then stops it last.
+ * PostgreSQL is not in our process group: Ctrl-C must reach only Drover, which stops PostgreSQL last.
  */
 import type { ChildProcess } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
@@ -30,7 +30,7 @@ import { chooseUser, runAs, spawnAs, type User } from './embedded/run-as.js';
 const USER = 'drover';
 const DATABASE = 'drover';
 
-/** Crash recovery of a large write-ahead log takes its time. */
+/** Crash recovery of a large write-ahead log takes time. */
 const START_TIMEOUT_MS = 120_000;
 const READY_CHECK_MS = 20;
 const MAX_START_TRIES = 10;
@@ -45,7 +45,7 @@ const STOP_STEPS: readonly SignalStep[] = [
   { signal: 'SIGKILL', waitMs: 5000 },
 ];
 
-/** Durable like a production server, sized for one machine with other work to do. */
+/** As durable as a production server, sized for a machine that also does other work. */
 const SETTINGS: Record<string, string> = {
   listen_addresses: '127.0.0.1',
   unix_socket_directories: '',
@@ -62,22 +62,22 @@ const ACCESS_RULES = 'host all all 127.0.0.1/32 scram-sha-256\n';
 
 export type EmbeddedPostgresOptions = {
   dataDir: string;
-  /** Absent: any free one. */
+  /** Default: any free port. */
   port?: number;
   logger?: Pick<Logger, 'info' | 'warn'>;
-  /** PostgreSQL settings in place of or beside ours. */
+  /** PostgreSQL settings that override or extend ours. */
   settings?: Record<string, string>;
 };
 
 export type EmbeddedPostgres = { url: string; pid: number; stop(): Promise<void> };
 
-/** A PostgreSQL to be run: its programs, its data and how it may be recognised from outside. */
+/** A PostgreSQL to run: its programs, its data, and how to recognise it from outside. */
 type Instance = {
   binaries: Binaries;
   user: User;
   cluster: string;
   logFile: string;
-  /** In the command line of the running server; made of the folder, so a copied folder has another one. */
+  /** Part of the server's command line. Derived from the folder, so a copied folder has another one. */
   mark: string;
 };
 
@@ -125,7 +125,7 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
   }
 }
 
-/** Ends the PostgreSQL of an owner that died, and removes a pid file that no longer means anything. */
+/** Ends the PostgreSQL of a dead owner, and removes a stale pid file. */
 async function endLeftover(instance: Instance, logger: EmbeddedPostgresOptions['logger']): Promise<void> {
   const pidFile = join(instance.cluster, 'postmaster.pid');
   const pid = Number.parseInt((await readFile(pidFile, 'utf8').catch(() => '')).split('\n')[0] ?? '', 10);
@@ -139,11 +139,11 @@ async function endLeftover(instance: Instance, logger: EmbeddedPostgresOptions['
   if (command?.includes(instance.cluster)) {
     throw new Error(`the database in ${instance.cluster} is in use by process ${pid} (${command})`);
   }
-  // PostgreSQL would refuse to start if the number now belongs to any other process of the same user.
+  // PostgreSQL would refuse to start if the pid now belongs to another process of the same user.
   await rm(pidFile, { force: true });
 }
 
-/** Makes the cluster if there is none. Returns the password of its user. */
+/** Creates the cluster if there is none. Returns the password of its user. */
 async function prepareCluster(
   instance: Instance,
   dataDir: string,
@@ -167,7 +167,7 @@ async function prepareCluster(
   return password;
 }
 
-/** What root makes here belongs to the user of the database, who may be the one to start it the next time. */
+/** What root creates here belongs to the user of the database, who may start it the next time. */
 async function giveTo(user: User, path: string): Promise<void> {
   if (user) await chown(path, user.uid, user.gid);
 }
@@ -180,7 +180,7 @@ async function createCluster(instance: Instance, password: string): Promise<void
   const made = await runAs(
     instance.user,
     instance.binaries.initdb,
-    // PostgreSQL's own locale: the same order of texts on every machine, whatever its system libraries are.
+    // PostgreSQL's own locale: strings sort the same on every machine, whatever its system libraries are.
     [
       ...['-D', await addressFor(instance.user, growing), '--username', USER, '--auth', 'reject'],
       ...['--encoding', 'UTF8', '--locale', 'C', '--locale-provider', 'builtin', '--builtin-locale', 'C.UTF-8'],
@@ -193,7 +193,7 @@ async function createCluster(instance: Instance, password: string): Promise<void
   await rename(growing, instance.cluster);
 }
 
-/** Runs statements, one a line, without a server; nobody can connect meanwhile. */
+/** Runs statements, one per line, without a server, so that no client can connect meanwhile. */
 async function runSingleUser(instance: Instance, cluster: string, statements: string): Promise<void> {
   const args = ['--single', '-D', await addressFor(instance.user, cluster), 'postgres'];
   const run = await runAs(instance.user, instance.binaries.postgres, args, { cwd: cluster, input: statements });
@@ -201,8 +201,8 @@ async function runSingleUser(instance: Instance, cluster: string, statements: st
 }
 
 /**
- * How the user of the database names its folder. Root's folders may lie where that user may not go (/root);
- * it is then started inside the folder, and this name leads there without passing through the parents.
+ * The path by which the user of the database reaches its folder. Root's folders may be under a path that the user may
+ * not enter (/root). PostgreSQL is then started inside the folder, and this path leads there without its parents.
  */
 async function addressFor(user: User, cluster: string): Promise<string> {
   if (!user || process.platform !== 'linux') return cluster;
@@ -231,7 +231,7 @@ async function launch(
 
     await endProcess(child.pid ?? 0, STOP_STEPS);
     const said = (await readFile(instance.logFile, 'utf8')).slice(log.offset).trim();
-    // Both pass by themselves: the free port was taken in between, or the processes of a killed server still end.
+    // Both are temporary: the free port was taken meanwhile, or processes of a killed server are still ending.
     const mayPass =
       said.includes('pre-existing shared memory block') || (!options.port && said.includes('already in use'));
     if (!mayPass || tries === MAX_START_TRIES) {
@@ -242,7 +242,7 @@ async function launch(
   }
 }
 
-/** Undefined once it takes connections, else what went wrong. */
+/** Undefined once it accepts connections, otherwise the error. */
 async function becomesReady(child: ChildProcess, cluster: string): Promise<string | undefined> {
   let ended: string | undefined;
   child.on('error', (error) => {
@@ -255,7 +255,7 @@ async function becomesReady(child: ChildProcess, cluster: string): Promise<strin
   while (performance.now() < deadline) {
     await delay(READY_CHECK_MS);
     if (ended !== undefined) return ended;
-    // The eighth line is the state that PostgreSQL keeps there for its own pg_ctl.
+    // The eighth line is the state that PostgreSQL writes for its own pg_ctl.
     const lines = (await readFile(join(cluster, 'postmaster.pid'), 'utf8').catch(() => '')).split('\n');
     if (Number(lines[0]) === child.pid && lines[7]?.trim() === 'ready') return undefined;
   }
@@ -273,7 +273,7 @@ async function openLog({ logFile: file, user }: Instance) {
   return { handle, offset: size > MAX_LOG_BYTES ? 0 : size };
 }
 
-/** Our death, however it comes, closes the watchdog's input. */
+/** Our end, for any reason, closes the watchdog's input. */
 function startWatchdog(user: User, child: ChildProcess): ChildProcess {
   const watchdog = spawnAs(user, '/bin/sh', ['-c', 'read -r _; kill -INT "$1"', 'sh', String(child.pid)], {
     cwd: '/',

@@ -1,18 +1,18 @@
 /**
- * Brings the schema `drover` to the level of this program.
+ * Migrates the schema `drover` to the level of this program.
  *
- * `schema/*.sql` is the schema as it is now, by subject: an empty database gets these files, in the order of their names, and is
- * then at the present level. `migrations/NNNN_what.sql` carry older databases to it: plain SQL, forward only, never edited once
- * released. A level is the number of the latest migration; the schema before any migration is level 1. A test compares what both
- * ways lead to.
+ * `schema/*.sql` is the schema as it is now, by subject: an empty database gets these files, in the order of their
+ * names, and is then at the present level. `migrations/NNNN_what.sql` carry older databases to it: plain SQL, forward
+ * only, never edited once released. A level is the number of the latest migration; the schema before any migration is
+ * level 1. A test compares the results of both ways.
  *
- * Each step runs in one transaction that first takes an advisory lock bound to that transaction, so any number of servers may
- * start at once, also behind a transaction-mode pooler: one applies the step, the others wait and then find it recorded. A death
- * in the middle leaves nothing behind.
+ * Each step runs in one transaction that first takes an advisory lock bound to that transaction, so any number of
+ * servers may start at once, also behind a transaction-mode pooler: one applies the step, the others wait and then
+ * find it recorded. A crash leaves no partial step.
  *
- * Old and new programs share a schema during a rolling upgrade. A migration says in its first line (`-- compatible-with: N`)
- * which level a server must at least know to keep working beside it; without that line it is the level before. A server that
- * knows less refuses to start.
+ * Old and new programs share a schema during a rolling upgrade. A migration says in its first line (`--
+ * compatible-with: N`) which level a server must at least know to keep working beside it; without that line it is the
+ * level before. A server that knows less refuses to start.
  */
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
@@ -25,7 +25,7 @@ const MIGRATIONS_DIRECTORY = new URL('../../migrations/', import.meta.url);
 const FIRST_LEVEL = 1;
 const MIGRATION_FILE = /^(\d{4})_[a-z0-9_]+\.sql$/;
 const COMPATIBLE_PATTERN = /^--\s*compatible-with:\s*(\d+)\s*$/;
-/** The name under which an empty database notes what it was made from. */
+/** The name under which an empty database records the schema that it was created from. */
 const SCHEMA_NAME = 'schema';
 
 const MIN_POSTGRES_VERSION = 14;
@@ -42,22 +42,22 @@ type AppliedStep = { level: number; name: string; checksum: string; compatible_w
 
 export type SchemaState = 'current' | 'older' | 'newer-compatible';
 
-/** This program cannot work with the schema or the database; the message says what to do. */
+/** This program cannot work with the schema or the database. The message says what to do. */
 export class SchemaError extends Error {
   override readonly name = 'SchemaError';
 }
 
 export type MigrateOptions = {
   logger?: Pick<Logger, 'info'>;
-  /** The last migration to apply; absent: all. An empty database gets the present schema in any case. */
+  /** The last migration to apply. Default: all. An empty database always gets the present schema. */
   to?: number;
-  /** Where the files are; tests bring their own. */
+  /** Where the files are; for tests. */
   schemaDirectory?: URL;
   migrationsDirectory?: URL;
 };
 type Directories = Pick<MigrateOptions, 'schemaDirectory' | 'migrationsDirectory'>;
 
-/** Applies what is missing and says what it applied. */
+/** Applies the missing steps and returns them. */
 export async function migrate(connectionString: string, options: MigrateOptions = {}): Promise<{ applied: string[] }> {
   const steps = await loadSteps(options);
   const client = new pg.Client({
@@ -84,7 +84,7 @@ export async function migrate(connectionString: string, options: MigrateOptions 
   }
 }
 
-/** How the schema stands to this program. Throws if this program must not work with it. */
+/** Compares the schema with this program. Throws if this program must not work with it. */
 export async function checkSchema(
   client: Pick<pg.ClientBase, 'query'>,
   options: Directories = {},
@@ -103,7 +103,7 @@ export async function loadSteps({
   const texts = await Promise.all(files.map((file) => readSql(schemaDirectory, file)));
   const schema: Step = {
     ...stepOf(migrations.at(-1)?.level ?? FIRST_LEVEL, SCHEMA_NAME, texts.join('\n')),
-    // an older program that finds this database must know what every migration asks for
+    // an older program that finds this database must support what every migration requires
     compatibleWith: Math.max(FIRST_LEVEL, ...migrations.map(({ compatibleWith }) => compatibleWith)),
   };
   return { schema, migrations };
@@ -143,7 +143,7 @@ async function sqlFiles(directory: URL): Promise<string[]> {
   }
 }
 
-/** A checkout on Windows may have other line ends; the statements are the same. */
+/** A checkout on Windows may have other line endings; the statements are the same. */
 async function readSql(directory: URL, file: string): Promise<string> {
   return (await readFile(new URL(file, directory), 'utf8')).replaceAll('\r\n', '\n');
 }
@@ -174,7 +174,7 @@ function compareLevels(applied: readonly AppliedStep[], { schema, migrations }: 
 
 async function readApplied(client: Pick<pg.ClientBase, 'query'>): Promise<AppliedStep[]> {
   const { rows } = await client.query<{ present: boolean; made_before_release: boolean }>(
-    // from the tables of the catalog: to_regclass may answer from before the lock was granted
+    // read from the catalog tables, because to_regclass may use a snapshot from before the lock
     `select coalesce(bool_or(tablename = 'schema_level'), false) as present,
        coalesce(bool_or(tablename = 'migration'), false) as made_before_release
      from pg_tables where schemaname = 'drover'`,
@@ -192,7 +192,7 @@ async function readApplied(client: Pick<pg.ClientBase, 'query'>): Promise<Applie
   return applied;
 }
 
-/** What a step of this program was when it was applied. The schema of another level is another text. */
+/** Checks that an applied step is unchanged. A schema of another level has another text. */
 function requireSameText(applied: AppliedStep, step: Step | undefined): void {
   if (!step || applied.level !== step.level || applied.checksum === step.checksum) return;
   throw new SchemaError(
@@ -207,9 +207,9 @@ function requireSameText(applied: AppliedStep, step: Step | undefined): void {
 async function applyOnce(client: pg.Client, step: Step, steps: Steps): Promise<boolean> {
   await client.query('begin');
   try {
-    // A role or pooler may bring its own limit, which must not end a long migration in its middle.
+    // A role or pooler may set its own limit, which must not interrupt a long migration.
     await client.query('set local statement_timeout = 0');
-    // Serialises all migrating servers; released by the commit or by the death of the connection.
+    // Serialises all migrating servers. Released by the commit or by the end of the connection.
     await client.query('select pg_advisory_xact_lock($1)', [LOCK_KEY]);
     const applied = await readApplied(client);
     compareLevels(applied, steps);
@@ -219,7 +219,7 @@ async function applyOnce(client: pg.Client, step: Step, steps: Steps): Promise<b
     await client.query('commit');
     return isMissing;
   } catch (error) {
-    // The first error is the one to report; a rollback fails only when the connection is gone as well.
+    // The first error is the one to report. A rollback fails only if the connection is gone.
     await client.query('rollback').catch(() => {});
     throw error;
   }

@@ -15,10 +15,10 @@ type PoolRunnerOptions = {
   /** The first statements on each connection. */
   settings: string;
   deadlineMs: number;
-  /** Resolves when it is known which host to use; nothing if that is known already. */
+  /** Resolves when the host to use is known. Undefined if it is known already. */
   ready: () => Promise<void> | undefined;
   onError: (error: Error) => void;
-  /** A statement has failed. */
+  /** Called when a statement has failed. */
   onFailure: (error: DatabaseError) => void;
 };
 
@@ -63,7 +63,8 @@ export function createPoolRunner(options: PoolRunnerOptions): PoolRunner {
       if (error instanceof DatabaseError) options.onFailure(error);
       throw error;
     } finally {
-      // Not before the packet with the answer is read to its end: it can also say that the database shuts down.
+      // Released only after the packet with the answer is read completely: it can also say that the database shuts
+      // down.
       client.release(client.broken);
     }
   }
@@ -99,7 +100,7 @@ export function createPoolRunner(options: PoolRunnerOptions): PoolRunner {
 
 type Taken = DatabaseClient & pg.PoolClient;
 
-/** Faster with a callback: the promise of pg-pool is three. */
+/** With a callback, because pg-pool's promise API creates three promises per call. */
 function connectionOf(pool: pg.Pool): Promise<Taken> {
   return new Promise((resolve, reject) => {
     pool.connect((error, client) => {

@@ -1,15 +1,15 @@
-/** The ways to run a statement, whatever connection it goes to. */
+/** The ways to run a statement, on any connection. */
 import type pg from 'pg';
 import { copyIn } from './copy-in.js';
 import type { Statement } from './statement.js';
 import { queryTexts, type TextRow, type TextValue } from './text-query.js';
 
 export type Runner = {
-  /** Runs one statement and gives its rows. It is a transaction of its own, except on the `tx` of a transaction. */
+  /** Runs one statement and returns its rows. It is a transaction of its own, except on the `tx` of a transaction. */
   run<Row extends object>(statement: Statement, values?: unknown[]): Promise<Row[]>;
-  /** The same with strings for values and rows of strings, as PostgreSQL writes them: for the hot path. */
+  /** The same with strings as values and unparsed rows, for the hot path. */
   runTexts(statement: Statement, values: readonly TextValue[]): Promise<TextRow[]>;
-  /** Runs a text that begins with a COPY from this data, as one transaction; see copy-in. */
+  /** Runs a text that begins with a COPY from this data, as one transaction. See copy-in. */
   copyIn(text: string, data: Buffer): Promise<void>;
 };
 

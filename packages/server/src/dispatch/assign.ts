@@ -1,6 +1,6 @@
 /**
- * Who gets the next jobs: the suitable worker with the most free capacity. Pure. The order is decided
- * before the claim, slot by slot, so that a job's holder is durable together with the claim itself.
+ * Which worker gets the next jobs: the suitable one with the most free capacity. Pure. The order is decided before
+ * the claim, slot by slot, so that the claim itself records each job's holder.
  */
 import type { SlotGroup } from '../lifecycle/claim.js';
 
@@ -15,7 +15,7 @@ export type Candidate = {
 
 export type PlannedGroup = SlotGroup & { groupKey: string };
 
-/** Up to `limit` slots a group, the group with the most free slots first. */
+/** Up to `limit` slots per group, the group with the most free slots first. */
 export function planSlots(candidates: readonly Candidate[], limit: number): PlannedGroup[] {
   const byGroup = new Map<string, Candidate[]>();
   for (const candidate of candidates) {
@@ -38,7 +38,7 @@ export function planSlots(candidates: readonly Candidate[], limit: number): Plan
   return groups.sort((a, b) => b.free - a.free).map(({ free: _, ...group }) => group);
 }
 
-/** Takes one slot at a time from whoever has the most left: from the highest level of free slots downwards. */
+/** Takes one slot at a time from the member with the most free slots left. */
 function mostFreeFirst(members: readonly Candidate[], limit: number): string[] {
   const sorted = [...members].sort((a, b) => b.free - a.free);
   const slots: string[] = [];

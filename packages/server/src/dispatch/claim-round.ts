@@ -14,7 +14,7 @@ import { type Candidate, type PlannedGroup, planSlots } from './assign.js';
 import type { Deliver } from './deliver.js';
 import type { Doubts } from './doubts.js';
 
-/** Jobs claimed for one group in one statement: more gain nothing, and the statement stays short. */
+/** Jobs claimed for one group in one statement. A larger limit gains nothing, and the statement stays short. */
 const CLAIM_LIMIT = 1000;
 /** With this many jobs, sending them takes long enough for the database to work on the next claim meanwhile. */
 const MANY = 200;
@@ -22,7 +22,7 @@ const MANY = 200;
 /** A session for which jobs are claimed, and for how many of its slots. */
 type Involved = { session: Session; slots: number };
 
-/** A claim that is under way. The slots are reserved until its answer is delivered. */
+/** A claim in progress. The slots are reserved until its answer is delivered. */
 type Claim = { answer: Promise<ClaimedJob[]>; involved: Map<string, Involved> };
 
 type ClaimRoundDeps = {
@@ -35,7 +35,7 @@ type ClaimRoundDeps = {
   isStopped(): boolean;
 };
 
-/** Gives the function that runs one round; its result is whether any job was claimed. */
+/** Returns the function that runs one round. Its result is whether any job was claimed. */
 export function createClaimRound(deps: ClaimRoundDeps): () => Promise<boolean> {
   const { sessions, drained, doubts } = deps;
 
@@ -96,13 +96,13 @@ export function createClaimRound(deps: ClaimRoundDeps): () => Promise<boolean> {
     return claim;
   }
 
-  /** It is not known what was granted, or what of it has reached the workers. */
+  /** It is unknown what was granted, and which grants have reached the workers. */
   function doubtAll({ involved }: Claim): void {
     for (const { session } of involved.values()) doubts.add(session);
     drained.clear();
   }
 
-  /** The comparison finds what it has granted. */
+  /** The comparison will find the grants of this claim. */
   async function abandon(claim: Claim): Promise<void> {
     const isGranted = await claim.answer.then(
       () => true,
@@ -132,7 +132,7 @@ function countSlots(groups: readonly PlannedGroup[], sessions: Sessions): Map<st
   return involved;
 }
 
-/** Looking up a thousand ids is saved if there is only one session. */
+/** With a single session, no lookup by id is needed. */
 function bySession(claimed: ClaimedJob[], involved: Map<string, Involved>): Map<Session, ClaimedJob[]> {
   const sessionOf = (id: string) => (involved.get(id) as Involved).session;
   const [first] = claimed;

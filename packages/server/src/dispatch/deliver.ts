@@ -1,4 +1,4 @@
-/** Sends grants to their worker. They are committed; those of a worker that is gone are released. */
+/** Sends committed grants to their worker. Grants of a disconnected worker are released. */
 import type { Logger } from 'pino';
 import type { Runner } from '../db/database.js';
 import type { Publish } from '../lifecycle/publish.js';

@@ -25,15 +25,17 @@ export type Dispatcher = {
   stop(): Promise<void>;
   /** There may be jobs to claim. */
   wake(): void;
-  /** A worker takes more. Lanes that were empty at the last claim are not read again for that. */
+  /** A worker accepts more jobs. Lanes that were empty at the last claim are not read again for that. */
   offered(): void;
   /** A slot for a job that is about to be inserted into a lane where nothing waits, if there is one. */
   reserve(queue: string, type: string): Session | undefined;
   /** Sends grants that are committed. The slots must have been reserved. */
   deliver(session: Session, jobs: readonly GrantedJob[]): void;
-  /** It is not certain what this session holds according to the database; compare before giving it more. */
+  /** It is uncertain what this session holds in the database; compare before it gets more. */
   doubt(session: Session): void;
-  /** Compares all sessions with the database, between two claims. Gives how many grants their workers did not know of. */
+  /**
+   * Compares all sessions with the database, between two claims. Returns how many grants their workers did not know.
+   */
   compareAll(): Promise<number>;
 };
 

@@ -12,13 +12,13 @@ import type { Session } from '../sessions/session.js';
 
 export type Doubts = {
   add(session: Session): void;
-  /** Has all sessions compared by the next `settle`. Gives how many grants their workers did not know of. */
+  /** Lets the next `settle` compare all sessions. Returns how many grants their workers did not know. */
   compareAll(): Promise<number>;
   /** Whether `settle` has something to do. */
   isAny(): boolean;
   /** Must not run while a claim is under way. */
   settle(): Promise<void>;
-  /** Answers those that wait for a comparison. */
+  /** Resolves the promises of those that wait for a comparison. */
   stop(): void;
 };
 

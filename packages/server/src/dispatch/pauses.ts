@@ -1,6 +1,6 @@
 /**
- * What is paused, as this server knows it. The claim itself reads the table, so a pause holds for every server from its commit
- * on. This copy serves the shortcut for new jobs and tells workers to give back what they have not started.
+ * What is paused, as this server knows it. The claim itself reads the table, so a pause applies to every server from
+ * its commit. This copy serves the shortcut for new jobs, and tells workers to hand back what they have not started.
  */
 import type { Pause } from '@drover/protocol';
 import type { Runner } from '../db/database.js';
@@ -33,7 +33,7 @@ type ScopePause = Pause & { scope: PausedScope };
 
 export type Pauses = {
   isPaused(queue: string, type: string): boolean;
-  /** Reads the table again, and acts on what has changed. */
+  /** Reads the table again and handles changes. */
   refresh(dispatcher: Pick<Dispatcher, 'wake'>): Promise<void>;
   pause(scope: PausedScope, name: string, by: string, note: string | undefined): Promise<Pause>;
   resume(scope: PausedScope, name: string): Promise<boolean>;

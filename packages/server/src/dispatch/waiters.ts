@@ -1,6 +1,6 @@
 /**
- * Callers that wait for a job to finish. They hear at once of what this server finishes; for the rest, one statement every
- * POLL_MS looks up all ids that are waited for. A job that has left the hot table is done.
+ * Callers that wait for a job to finish. They are notified at once of what this server finishes; for the rest, one
+ * statement every POLL_MS looks up all awaited ids. A job that has left the hot table is finished.
  */
 import { isFinished } from '@drover/protocol';
 import type { Logger } from 'pino';

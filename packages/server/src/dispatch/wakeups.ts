@@ -1,7 +1,7 @@
 /**
- * Hints between servers, by NOTIFY: "jobs are ready", "look for cancels", "look for pauses". Nothing depends on them: every
- * server polls as well. They are coalesced to one in HINT_PAUSE_MS and sent only while other servers are
- * known, because notifying commits queue up behind each other (7.8k → 2.4k commits/s, measured).
+ * Hints between servers, by NOTIFY: "jobs are ready", "check for cancels", "check for pauses". Nothing depends on
+ * them, because every server also polls. They are coalesced to one in HINT_PAUSE_MS and sent only while other servers
+ * are known, because notifying commits are serialised (7.8k → 2.4k commits/s).
  */
 import type { Logger } from 'pino';
 import { within } from '../base/within.js';
@@ -49,7 +49,7 @@ export function createWakeups(deps: WakeupsDeps): Wakeups {
     deps.db.run(notify, [text]).catch((error: Error) => logger.debug({ err: error }, 'a hint could not be sent'));
   }
 
-  /** A connection of its own that does nothing else: a busy listener would hold up every notifying commit. */
+  /** A dedicated connection: a busy listener would delay every notifying commit. */
   function listen(): void {
     const client = new DatabaseClient({
       connectionString: deps.url(),
@@ -63,7 +63,7 @@ export function createWakeups(deps: WakeupsDeps): Wakeups {
       listener = undefined;
       logger.debug({ err: error }, 'hints are not heard, polling goes on');
       client.end().catch(() => {
-        // it is gone already
+        // already closed
       });
       reconnect = setTimeout(listen, RECONNECT_MS);
     };
@@ -87,10 +87,10 @@ export function createWakeups(deps: WakeupsDeps): Wakeups {
       clearTimeout(reconnect);
       if (!listener) return;
       const left = listener.end().catch(() => {
-        // it is gone already
+        // already closed
       });
       await within(LEAVE_MS, left);
-      // a database that stands still never answers, and an open socket would keep the process
+      // a frozen database never answers, and an open socket would keep the process alive
       listener.destroy(new Error('this server stops'));
     },
     tellOthers(hint) {

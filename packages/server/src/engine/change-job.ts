@@ -1,4 +1,4 @@
-/** What a person or a client does to one job that exists. "Not possible" is an answer, with the reason. */
+/** Changes of one existing job by a person or a client. "Not possible" is a normal answer, with the reason. */
 import type { JobState } from '@drover/protocol';
 import type { Database } from '../db/database.js';
 import { replicationBarrier } from '../db/replication-barrier.js';
@@ -7,7 +7,7 @@ import { failJobByHand } from '../lifecycle/fail-by-hand.js';
 import type { Publish } from '../lifecycle/publish.js';
 import { retryJob as retry } from '../lifecycle/retry.js';
 
-/** Why it was not possible. */
+/** Why the change was not possible. */
 export type Refused = 'not_found' | { wrongState: JobState };
 
 export type ChangeJobDeps = { db: Pick<Database, 'bulk' | 'reads'>; serverId: string; publish: Publish };

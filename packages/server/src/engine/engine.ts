@@ -16,7 +16,7 @@ export type HealthCheck = { check: string; status: 'okay' | 'error'; message?: s
 
 export type Engine = {
   /**
-   * Durable when it resolves; gives the places in the list of those that existed already. Throws DroverError: overloaded,
+   * Durable when it resolves. Returns the places of the jobs that existed already. Throws DroverError: overloaded,
    * shutting_down, database_unavailable.
    */
   enqueue(jobs: readonly JobToInsert[]): Promise<ReadonlySet<number>>;
@@ -30,11 +30,11 @@ export type Engine = {
   pauses(): Promise<Pause[]>;
   /** Once it resolves no job of this scope starts, except those that other servers have just granted. */
   pause(scope: PausedScope, name: string, by: string, note: string | undefined): Promise<Pause>;
-  /** Gives whether it was paused. */
+  /** Returns whether it was paused. */
   resume(scope: PausedScope, name: string): Promise<boolean>;
   /** Undefined if there is no such worker. */
   pauseWorker(sessionId: string, by: string, note: string | undefined): Promise<Pause | undefined>;
-  /** Gives whether there is such a worker. */
+  /** Returns whether there is such a worker. */
   resumeWorker(sessionId: string): Promise<boolean>;
   health(): HealthCheck[];
   /** In the text format of Prometheus. */
@@ -51,7 +51,7 @@ type EngineDeps = ChangeJobDeps & {
   wakeups: Pick<Wakeups, 'tellOthers'>;
   metrics: Metrics;
   beatMs: number;
-  /** Milliseconds since a beat of this server has reached the database. */
+  /** Milliseconds since the last beat of this server reached the database. */
   sinceBeatMs(): number | undefined;
 };
 

@@ -28,9 +28,9 @@ type Page<Item> = { items: Item[]; nextCursor: string | null };
 export type ScheduleEngine = {
   list(query: ListSchedules): Promise<Page<Schedule>>;
   get(name: string): Promise<Schedule>;
-  /** Creates or changes it; the same schedule again changes nothing. */
+  /** Creates or changes it. The same schedule again changes nothing. */
   put(name: string, schedule: NewSchedule): Promise<Schedule>;
-  /** Gives whether there was one. */
+  /** Returns whether it existed. */
   delete(name: string): Promise<boolean>;
   pause(name: string, by: string, note: string | undefined): Promise<Schedule>;
   resume(name: string): Promise<Schedule>;
@@ -39,7 +39,7 @@ export type ScheduleEngine = {
   /** Fires the past occurrences of a range that have no job. */
   backfill(name: string, range: { from: string; to: string; dryRun: boolean }): Promise<Backfilled>;
   occurrences(name: string, query: ListOccurrences): Promise<Page<Occurrence>>;
-  /** The next times of a schedule that need not exist; after now by this server's clock unless said. */
+  /** The next times of a schedule, which need not exist. Default of `after`: now, by this server's clock. */
   preview(timing: ScheduleTiming, from: { name: string; count: number; after: string | undefined }): Promise<Preview>;
 
   listCalendars(): Promise<Calendar[]>;
@@ -48,7 +48,7 @@ export type ScheduleEngine = {
     name: string,
     calendar: { description?: string | undefined; dates: readonly string[] },
   ): Promise<Calendar>;
-  /** Gives whether there was one. Throws calendar_in_use. */
+  /** Returns whether it existed. Throws calendar_in_use. */
   deleteCalendar(name: string): Promise<boolean>;
 };
 
@@ -56,7 +56,7 @@ export type ScheduleEngineDeps = {
   db: Pick<Database, 'bulk' | 'reads'>;
   /** Receives what was decided before a change. */
   report: Report;
-  /** A next time has changed, or jobs are ready. */
+  /** Called when a next time has changed, or jobs are ready. */
   onChange(): void;
   nowMs?: () => number;
 };

@@ -1,13 +1,13 @@
 /**
- * The common pulse of all servers. Whoever finds it older than its period moves it on; a pulse that stood
- * still for longer than `maxGapMs`, a clock that jumped, or another timeline of the database is noted as a gap
- * that ended now. Leases count as renewed at the end of the last gap (see lifecycle/lose), so after an outage
- * nobody's jobs are started a second time merely because nobody could say that they were still running.
+ * The common pulse of all servers. A server that finds it older than its period advances it. A gap that has just
+ * ended is recorded when the pulse was frozen for longer than `maxGapMs`, a clock jumped, or the database is on
+ * another timeline. Leases count as renewed at the end of the last gap (see lifecycle/lose): after an outage, no job
+ * is started a second time only because its worker could not renew its lease.
  */
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 
-/** How often the pulse is moved on, over all servers together. */
+/** How often the pulse is advanced, by all servers together. */
 const PERIOD_MS = 500;
 /** A pulse in the future by more than this means that the clock was set back. */
 const CLOCK_TOLERANCE_MS = 1000;
@@ -32,7 +32,7 @@ where b.at < now() - interval '${PERIOD_MS} milliseconds'
   or b.at > now() + interval '${CLOCK_TOLERANCE_MS} milliseconds' or b.timeline <> t.number
 returning b.gap_ended_at = now() as "gapEnded"`;
 
-/** Moves the pulse on. Gives whether a gap has just ended. */
+/** Advances the pulse. Returns whether a gap has just ended. */
 export async function movePulse(db: Runner, maxGapMs: number): Promise<boolean> {
   const [row] = await db.run<{ gapEnded: boolean }>(pulse, [maxGapMs]);
   return row?.gapEnded ?? false;

@@ -11,13 +11,13 @@ import type { Publish } from '../lifecycle/publish.js';
 export type Due = {
   start(): void;
   stop(): Promise<void>;
-  /** A job will be due in this many milliseconds. */
+  /** A job becomes due in this many milliseconds. */
   expect(inMs: number): void;
 };
 
 const BATCH = 1000;
 const MAX_PAUSE_MS = 1000;
-/** Until the next lookup when something is due that other servers are just making ready. */
+/** Pause until the next lookup when other servers are just promoting the due jobs. */
 const OTHERS_PAUSE_MS = 10;
 
 export function createDue({ db, logger, publish }: { db: Runner; logger: Logger; publish: Publish }): Due {

@@ -1,6 +1,6 @@
 /**
- * The periodic duties of a server. Each is a bounded batch that any server may do at any time; none needs
- * a leader, and all of them being done by several servers at once costs a little and harms nothing.
+ * The periodic duties of a server. Each is a bounded batch that any server may run at any time. None needs a leader;
+ * when several servers run the same duty at once, it costs a little and does no harm.
  */
 import { failpoint } from '@drover/protocol/test-points';
 import type { Logger } from 'pino';
@@ -29,11 +29,14 @@ export type Duties = {
   /** Addresses of the live servers, this one first. */
   servers(): string[];
   othersAlive(): boolean;
-  /** This server's place among the live ones: all of them agree on it, but for a beat after one comes or goes. */
+  /**
+   * This server's index among the live ones. All servers agree on it, except for one beat after a server joins or
+   * leaves.
+   */
   share(): { index: number; of: number };
-  /** Passes on cancel requests now instead of at the next look. */
+  /** Passes on cancel requests now instead of at the next lookup. */
   lookForCancels(): void;
-  /** Reads what is paused now instead of with the next beat. */
+  /** Reads the pauses now instead of with the next beat. */
   lookForPauses(): void;
   /** When the last beat reached the database; for the health check. */
   readonly lastBeatAt: number | undefined;
@@ -58,13 +61,16 @@ const PULSE_EVERY_MS = 500;
 const CANCELS_EVERY_MS = 500;
 const EXPIRY_EVERY_MS = 1000;
 const PRUNE_EVERY_MS = 10 * 60_000;
-/** Twice a beat, so that a beat is answered within half of one and none is taken for missed because two clocks are out of step. */
+/**
+ * Twice per beat, so that a beat is answered within half a beat and none counts as missed because two timers are out
+ * of step.
+ */
 const RENEWALS_A_BEAT = 2;
-/** In beats: between two rounds of the reconciler, of the spreading of workers, and the longest pulse. */
+/** In beats: the intervals of the reconciler and of the spreading of workers, and the longest pulse. */
 const RECONCILE_BEATS = 6;
 const REBALANCE_BEATS = 3;
 const GAP_BEATS = 2.5;
-/** A share of the lease that is added before a session is given up: clocks may run at different speeds. */
+/** Share of the lease that is added before a session is declared dead, because clocks may run at different speeds. */
 const DRIFT = 0.01;
 const GRACE_MS = 1000;
 

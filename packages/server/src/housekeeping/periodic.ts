@@ -1,6 +1,6 @@
 /**
- * Something done again and again: the next round starts `everyMs` after the last began, never two at once.
- * A round that fails is logged and the next one tries again; it cannot end the process or the rhythm.
+ * Runs a function periodically: the next round starts `everyMs` after the last one began, and rounds never overlap. A
+ * failed round is logged and the next one tries again; it cannot end the process or stop later rounds.
  */
 import type { Logger } from 'pino';
 

@@ -1,4 +1,4 @@
-/** The servers of the cluster: this one says every beat that it is there, and learns of the others. */
+/** The servers of the cluster: each records its presence with every beat, and reads the others'. */
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 
@@ -16,7 +16,7 @@ order by started_at, id`;
 
 const leave = sql('server_leave')`delete from drover.server where id = $1`;
 
-/** Servers that have been silent for a day are of no interest to anyone. */
+/** Servers that have been silent for a day are forgotten. */
 const forget = sql('servers_forget')`delete from drover.server where beat_at < now() - interval '1 day'`;
 
 export type ServerIdentity = {
@@ -25,11 +25,11 @@ export type ServerIdentity = {
   host: string;
   pid: number;
   version: string;
-  /** It takes no new workers any more. */
+  /** It accepts no new workers. */
   draining: boolean;
 };
 
-/** Says that this server is there, and gives the others that were heard of within `withinMs`. */
+/** Records that this server is alive. Returns the others whose beat is at most `withinMs` old. */
 export function sayPresence(
   db: Runner,
   { id, address, host, pid, version, draining }: ServerIdentity,

@@ -1,6 +1,7 @@
 /**
- * Finds impossible rows and repairs them: on every server, in bounded batches, guarded like everything else. Nothing here should
- * ever find anything. Each repair is counted and logged, because it means a fault elsewhere (or a change of the tables by hand).
+ * Finds impossible rows and repairs them: on every server, in bounded batches, guarded like everything else. It
+ * should never find anything: each repair is counted and logged, because it means a bug elsewhere, or a change of the
+ * tables by hand.
  */
 import type { Logger } from 'pino';
 import type { Runner } from '../db/database.js';
@@ -11,7 +12,10 @@ import type { Metrics, RepairKind } from '../telemetry/metrics.js';
 
 const BATCH = 1000;
 
-/** Ready, but in a lane that no claim looks at. Goes from pair to pair, so its cost is that of the pairs. */
+/**
+ * Ready jobs in a lane that no claim reads. Iterates over the distinct pairs, so its cost depends on their number
+ * only.
+ */
 const missingLanes = sql('missing_lanes')`
 with recursive pair as (
   (select queue, type from drover.job where state = 'ready' order by queue, type limit 1)
@@ -47,7 +51,7 @@ export async function countRepairs(deps: RepairDeps, kind: RepairKind, repaired:
   await db.run(count, [kind, repaired]);
 }
 
-/** One round. `settledMs` is how long ago a session must have ended for what it left to be an orphan. */
+/** One round. A session must have ended more than `settledMs` ago before its jobs count as orphans. */
 export async function reconcile(
   deps: RepairDeps & { publish: Publish },
   serverId: string,

@@ -1,4 +1,4 @@
-/** What the whole cluster has in common and the database keeps: settings that SQL functions need, and its identity. */
+/** Values of the whole cluster that the database keeps: settings that SQL functions need, and the cluster's id. */
 import { DroverError } from '@drover/protocol';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
@@ -10,7 +10,7 @@ on conflict (name) do update set value = excluded.value`;
 
 const clusterId = sql('cluster_id')`select value #>> '{}' as id from drover.setting where name = 'clusterId'`;
 
-/** It never changes, so it is read once; not before it is needed, because the database may be away at the start. */
+/** It never changes, so it is read once. Read on first use, because the database may be unavailable at the start. */
 export function createClusterIdReader(db: Runner): () => Promise<string> {
   let known: string | undefined;
   return async () => {
@@ -21,7 +21,7 @@ export function createClusterIdReader(db: Runner): () => Promise<string> {
   };
 }
 
-/** Jobs added by SQL keep to the limit of the server that was started last. */
+/** Jobs added by SQL are limited by the setting of the server that started last. */
 export async function publishPayloadLimit(db: Runner, bytes: number): Promise<void> {
   await db.run(setPayloadLimit, [bytes]);
 }

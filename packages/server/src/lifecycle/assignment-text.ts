@@ -1,4 +1,4 @@
-/** An assignment as a worker gets it, written by hand: its parts are JSON already, or names that need no escapes. */
+/** Encodes an assignment for a worker by hand: its parts are JSON already, or names that need no escapes. */
 export type AssignmentParts = {
   id: string;
   fence: number | string;
@@ -6,9 +6,9 @@ export type AssignmentParts = {
   queue: string;
   attempt: number | string;
   maxAttempts: number | string;
-  /** JSON text. */
+  /** JSON. */
   payload: string;
-  /** JSON text of an object with what few jobs have: timeoutMs, backoff, onLost, occurrence. */
+  /** A JSON object with the rarely used parts: timeoutMs, backoff, onLost, occurrence. */
   rest: string | undefined;
 };
 

@@ -21,7 +21,7 @@ export type Change = {
   readonly attempt: number;
   /** Milliseconds until a scheduled job is due. */
   readonly dueInMs: number | undefined;
-  /** The job is running and stays so; its worker is asked to stop it. */
+  /** Set if the job stays running and its worker is asked to stop it. */
   readonly stop: StopRequest | undefined;
 };
 

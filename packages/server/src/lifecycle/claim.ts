@@ -1,13 +1,13 @@
 /**
- * ready → running, for all free slots of a server in one statement. The rows are locked with `skip locked`,
- * so any number of servers claim at once and no job is given twice; the grant is durable, with its holder,
- * before anyone hears of it.
+ * ready → running, for all free slots of a server in one statement. The rows are locked with `skip locked`, so any
+ * number of servers claim at once and no job is granted twice. The grant is committed, with its holder, before it is
+ * sent.
  *
- * Slots come in groups: workers that take the same types from the same queues. A group looks at its lanes,
- * one (queue, type) each, and takes from those whose first job has the highest priority, in equal shares,
- * down to the priority of the best other lane. So a more urgent job always goes first, types of equal
- * priority share the slots, and what other types have queued costs nothing. One range over a whole queue
- * would be simpler, but a million jobs of a type that nobody here serves would then stand before every claim.
+ * Slots come in groups: workers that take the same types from the same queues. A group reads its lanes, one per
+ * (queue, type). It takes jobs from the lanes whose first job has the highest priority, in equal shares, down to the
+ * priority of the best other lane. So a more urgent job always comes first, types of equal priority share the slots,
+ * and the backlog of other types costs nothing. Rejected: one range over a whole queue. It is simpler, but a million
+ * jobs of a type without a worker here would slow down every claim.
  */
 import { DEFAULT_MAX_ATTEMPTS } from '@drover/protocol';
 import { plainArray } from '../db/array-text.js';
@@ -16,13 +16,13 @@ import { sql } from '../db/statement.js';
 import { assignmentText } from './assignment-text.js';
 import { mayMove, stateAfter, stateLiteral } from './states.js';
 
-/** Free slots of workers that are alike. */
+/** Free slots of equal workers. */
 export type SlotGroup = {
   types: readonly string[];
   queues: readonly string[] | null;
-  /** The session of each slot, in the order in which they are to be filled. */
+  /** The session of each slot, in the order in which the slots are filled. */
   slots: readonly string[];
-  /** These workers go on when their queues, their types or the cluster are paused. */
+  /** These workers keep working when their queues, their types or the cluster are paused. */
   ignoresPause: boolean;
 };
 
@@ -30,11 +30,11 @@ export type ClaimedJob = {
   id: string;
   fence: number;
   sessionId: string;
-  /** The assignment as the worker gets it, as JSON text. */
+  /** The assignment as JSON, as it is sent to the worker. */
   assignment: string;
 };
 
-/** The columns of the claim, as texts; null where a number is what it is for most jobs. */
+/** The columns of the claim, as strings. Numbers are null where they have the most common value. */
 type ClaimedRow = [
   id: string,
   sessionNumber: string,
@@ -120,7 +120,7 @@ returning j.id, g.slots[p.place], nullif(j.fence, 1), nullif(j.attempt, 1), null
 export async function claimJobs(db: Runner, groups: readonly SlotGroup[]): Promise<ClaimedJob[]> {
   const sessions: string[] = [];
   const numbers = new Map<string, number>();
-  // Each session's id travels once; a slot is its number. A thousand ids would cost PostgreSQL a millisecond.
+  // Each session's id is sent once, and a slot refers to it by number: parsing a thousand ids costs a millisecond.
   const numberOf = (session: string): number => {
     const number = numbers.get(session) ?? sessions.push(session);
     numbers.set(session, number);

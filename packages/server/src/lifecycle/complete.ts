@@ -1,6 +1,6 @@
 /**
- * running → succeeded, for a batch. Guarded by id, fence and state: an outcome of a grant that is no longer the job's changes
- * nothing. Children that the handler enqueued become real in the same statement, or not at all.
+ * running → succeeded, for a batch. Guarded by id, fence and state: an outcome of a grant that is no longer the job's
+ * changes nothing. Children that the handler enqueued are inserted by the same statement, or not at all.
  */
 import { DEFAULT_QUEUE } from '@drover/protocol';
 import { plainArray, readPlainArray, textArray } from '../db/array-text.js';
@@ -16,7 +16,7 @@ export type Completion = {
   id: string;
   fence: number;
   runMs: number;
-  /** JSON text. */
+  /** JSON. */
   result?: string | undefined;
 };
 
@@ -30,7 +30,7 @@ const ENDING = {
   to: stateAfter('complete', 'succeeded'),
   startedAt: "now() - o.run_ms * interval '1 millisecond'",
   result: 'o.result',
-  // date_part, not extract, which counts in numeric
+  // date_part, because extract computes in numeric, which is slower
   waitMs: "greatest(0, date_part('epoch', now() - j.run_at) * 1000 - o.run_ms)",
   runMs: 'o.run_ms',
 } as const;
@@ -63,7 +63,7 @@ export function completeJobs(db: Runner, serverId: string, items: readonly Compl
     serverId,
     plainArray(items.map(({ fence }) => fence)),
     plainArray(items.map(({ runMs }) => runMs)),
-    // most have none, and an absent array is one of nulls
+    // most jobs have no result, and an absent array means nulls
     items.some(({ result }) => result !== undefined) ? textArray(items.map(({ result }) => result)) : null,
     String(ids.length),
   ];
@@ -96,7 +96,7 @@ export async function completeJobsWithChildren(
   return [...completed, ...added.values()];
 }
 
-/** Its state by the clock of this server. The database decided by its own; a wrong guess only costs a lookup. */
+/** The new job's state by this server's clock. The database decided by its own; a wrong guess only costs a lookup. */
 function toAdded({ id, type, queue = DEFAULT_QUEUE, options }: JobToInsert): Change {
   const { delay, runAt } = options ?? {};
   const inMs = runAt === undefined ? (delay ?? 0) : Date.parse(runAt) - Date.now();

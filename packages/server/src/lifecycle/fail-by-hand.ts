@@ -1,4 +1,4 @@
-/** unknown → failed: a person has found out that the job did not do its work. */
+/** unknown → failed: a person has found that the job did not do its work. */
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import { type Change, runVerb, selectChanges } from './change.js';

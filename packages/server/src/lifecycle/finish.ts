@@ -1,26 +1,29 @@
 /**
- * The one door out: the SQL by which every verb ends jobs. It deletes them from drover.job and adds them to drover.job_history
- * and to the rollup of the minute, all in the verb's statement, so that a job is never in both tables and never in none.
+ * The SQL by which every verb ends jobs; there is no other way. It deletes them from drover.job and adds them to
+ * drover.job_history and to the rollup of the minute, all in the verb's statement, so that a job is never in both
+ * tables and never in none.
  *
- * A verb composes `finish` into its `with` list. It names the condition for the job `j`, at most one CTE to join `j` with (such
- * as the outcomes), and the ending; `finish` adds the guard by the state before. It brings the CTEs `finished` (the jobs as they
- * were, and `to_state`), `moved`, `ended` and `counted`. The verb selects its changes from `ended`, with the columns ENDED.
+ * A verb composes `finish` into its `with` list. It names the condition for the job `j`, at most one CTE to join `j`
+ * with (such as the outcomes), and the ending; `finish` adds the guard by the state before. It brings the CTEs
+ * `finished` (the jobs as they were, and `to_state`), `moved`, `ended` and `counted`. The verb selects its changes
+ * from `ended`, with the columns ENDED.
  *
- * Whatever else must happen when a job ends (unblock its dependants, free its places behind limits, record an event) is added
- * here. A test refuses any other statement that deletes unfinished jobs, fills the history or writes the rollup.
+ * Whatever else must happen when a job ends (unblock its dependants, free its places behind limits, record an event)
+ * is added here. A test refuses any other statement that deletes unfinished jobs, fills the history or writes the
+ * rollup.
  */
 import type { JobVerb } from '@drover/protocol';
 import type { ChangeColumns } from './change.js';
 import { mayMove, stateAfter } from './states.js';
 
-/** Every column that a job takes along into the history as it is. */
+/** Columns that are copied to the history unchanged. */
 const KEPT = [
   ...['id', 'parent_id', 'session_id', 'created_at', 'run_at', 'expires_at', 'cancel_requested_at'],
   ...['timeout_ms', 'retention_ms', 'fence', 'attempt', 'max_attempts', 'priority', 'hold_if_lost'],
   ...['queue', 'type', 'tags', 'backoff', 'payload', 'progress', 'occurrence'],
 ];
 const LOST_ON_RETURN = new Set(['session_id', 'cancel_requested_at', 'run_at', 'expires_at', 'max_attempts']);
-/** What a job brings back as it is when a retry takes it out of the history. */
+/** Columns that are restored unchanged when a retry takes the job out of the history. */
 export const KEPT_ON_RETURN = [...KEPT.filter((column) => !LOST_ON_RETURN.has(column)), 'lost_attempts', 'attempts'];
 
 /** The changes in the CTE `ended`. */
@@ -54,7 +57,7 @@ type Ending = {
 export function finish(ending: Ending): string {
   const { using, where, stateBefore, verb, to, startedAt = 'j.started_at', attempts = 'j.attempts' } = ending;
   const { lostAttempts = 'j.lost_attempts', result = 'null', error = 'null', waitMs = '0', runMs = '0' } = ending;
-  // What is summed up stands first: a column behind those of the job costs a walk over all of them for each row.
+  // Summed columns come first: PostgreSQL reaches a column behind those of the job only by walking over all of them.
   return `finished as (
   delete from drover.job j
   ${using === undefined ? '' : `using ${using}`}

@@ -1,6 +1,6 @@
 /**
- * Joins the jobs that a session holds, as `j`. The lateral join with "offset" makes it a look into an index for each session:
- * turned round it would be a walk over all such jobs, each compared with each session (see db/by-key).
+ * Joins the jobs that a session holds, as `j`. The lateral join with "offset" forces an index lookup per session;
+ * PostgreSQL could otherwise scan all such jobs and compare each with each session (see db/by-key).
  */
 export function jobsOf(session: string, state: 'running' | 'unknown'): string {
   return `cross join lateral (
@@ -9,8 +9,8 @@ export function jobsOf(session: string, state: 'running' | 'unknown'): string {
 }
 
 /**
- * "The session holds the job `j`", for a job that is looked up by its id. An equality would also lead to the index of held
- * jobs: for each of a batch, all that the session holds.
+ * "The session holds the job `j`", for a job that is looked up by its id. An equality could use the index of held
+ * jobs, and would then read all jobs of the session for each job of a batch.
  */
 export function heldBy(session: string): string {
   return `j.session_id is not distinct from ${session}`;

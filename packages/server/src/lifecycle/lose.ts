@@ -1,11 +1,11 @@
 /**
- * A running job whose worker is lost. By the job's policy it goes back to the queue (running → ready) or is held (running →
- * unknown) until its worker's journal or a person says how it ended. A job that has lost its worker LOST_LIMIT times fails,
- * because a job that kills every worker must not cycle through the fleet.
+ * A running job whose worker is lost. By the job's policy it goes back to the queue (running → ready) or is held
+ * (running → unknown) until its worker's journal or a person says how it ended. A job that has lost its worker
+ * LOST_LIMIT times fails, because a job that kills every worker must not cycle through the fleet.
  *
- * A worker counts as lost when its lease is over by the database's clock, or when its successor found the job in the journal of
- * a process that died. Sessions and jobs change in one statement, guarded by the lease as it is at that moment: a worker that
- * came back in time keeps everything.
+ * A worker counts as lost when its lease is over by the database's clock, or when its successor found the job in the
+ * journal of a process that died. Sessions and jobs change in one statement, guarded by the lease as it is at that
+ * moment: a worker that came back in time keeps everything.
  *
  * When no server could renew (see drover.beacon), expiry proves nothing: leases count as renewed at the end of the gap.
  */
@@ -30,10 +30,10 @@ const LOST_ERROR = `json_build_object('name', 'WorkerLostError', 'code', 'lost',
 const WITH_LOST_ATTEMPT = withAttempt('lost', 'j.started_at', LOST_ERROR);
 
 const SAME_RUNNING_GRANT = `${byKey('j.id', 'lost.id')} and j.fence = lost.fence and ${mayMove('lose')}`;
-/** A successor takes a grant over as it is. */
+/** A successor takes over a grant unchanged. */
 const OF_SAME_SESSION = `${SAME_RUNNING_GRANT} and ${heldBy('lost.session_id')}`;
 
-/** The three ways of a lost job, for the grants in the CTE `lost` that fit the condition. */
+/** The three endings of a lost job, for the grants in the CTE `lost` that match the condition. */
 const loseJobs = (condition = SAME_RUNNING_GRANT) => `
 returned as (
   update drover.job j
@@ -62,8 +62,8 @@ returned as (
 const LOST = { returned: {}, held: { to: 'held.state' }, ended: ENDED };
 
 /**
- * No lease counts as over before all had a lease's time to be renewed after the last gap. A frozen pulse is a gap whose end is
- * not noted yet: right after an outage this may come before the next pulse.
+ * No lease counts as expired before all leases had a full period to be renewed after the last gap. A frozen pulse is
+ * a gap whose end is not recorded yet: right after an outage this may run before the next pulse.
  */
 const NO_RECENT_GAP = `(${isSwitchedOff('beacon')} or (
         select gap_ended_at < now() - ($3::double precision + $4) * interval '1 millisecond'
@@ -148,7 +148,7 @@ const USUAL = { verb: 'lose', from: 'running', to: 'ready' } as const;
 export type LossLimits = {
   graceMs: number;
   leaseMs: number;
-  /** An older pulse of the cluster is frozen. */
+  /** An older pulse of the cluster counts as frozen. */
   maxPulseAgeMs: number;
 };
 
@@ -167,7 +167,7 @@ export async function loseExpiredSessions(
   return { sessions: Number(rows[0]?.[0]), changes: toChanges(changed, USUAL) };
 }
 
-/** The worker's successor says that these died with it. */
+/** Handles the report of a successor that these jobs died with their process. */
 export function loseGrants(db: Runner, serverId: string, grants: readonly Grant[]): Promise<Change[]> {
   const rows = grants.map(({ id, fence }) => ({ id, fence }));
   return runVerb(db, loseOfGrants, [JSON.stringify(rows), serverId], USUAL);

@@ -1,7 +1,7 @@
 /**
- * Forgetting finished jobs. A day's partition is dropped when all of it is past the retention; if some of
- * its jobs asked to be kept longer, the others are deleted and the partition stays for those. Jobs that
- * asked for less are deleted when their time is over. Every step is bounded and may be repeated.
+ * Deletes finished jobs after their retention. A day's partition is dropped when all of it is past the retention; if
+ * some of its jobs have a longer retention, the others are deleted and the partition stays. Jobs with a shorter
+ * retention are deleted when their time is over. Every step is bounded and may be repeated.
  */
 import type { Runner } from '../db/database.js';
 import { DatabaseError } from '../db/database-error.js';
@@ -51,7 +51,7 @@ where ctid = any(array(
 ))
 returning 1`;
 
-/** Partitions are made this many days ahead; what finishes later without one goes to job_history_other. */
+/** Partitions are created this many days ahead. Jobs of a day without one go to job_history_other. */
 const DAYS_AHEAD = 3;
 const makePartitions = sql('make_partitions')`select drover.ensure_history_partitions(${DAYS_AHEAD}) as made`;
 
@@ -59,7 +59,9 @@ export async function ensurePartitions(db: Runner): Promise<void> {
   await db.run(makePartitions);
 }
 
-/** Forgets what is older than `retentionMs` by the database's clock. Gives the days that were dropped. */
+/**
+ * Deletes what is older than `retentionMs` by the database's clock. Returns the days whose partitions were dropped.
+ */
 export async function pruneHistory(db: Runner, retentionMs: number): Promise<{ dropped: string[] }> {
   while ((await db.run(ownRetention)).length === DELETE_BATCH);
   const dropped: string[] = [];
@@ -72,12 +74,12 @@ export async function pruneHistory(db: Runner, retentionMs: number): Promise<{ d
   return { dropped };
 }
 
-/** Forgets what became of occurrences of schedules, like finished jobs. */
+/** Deletes old occurrences of schedules, like finished jobs. */
 export async function pruneOccurrences(db: Runner, retentionMs: number): Promise<void> {
   while ((await db.run(oldOccurrences, [retentionMs])).length === DELETE_BATCH);
 }
 
-/** Gives whether the whole partition could go. Its name is one of ours, checked by the pattern above. */
+/** Returns whether the whole partition was dropped. Its name is one of ours, checked by the pattern above. */
 async function dropOrThin(db: Runner, partition: string): Promise<boolean> {
   const table = `drover.${partition}`;
   const kept = await db.run(unnamed(`select 1 from ${table} where keep_until > now() limit 1`));
@@ -94,7 +96,7 @@ async function dropOrThin(db: Runner, partition: string): Promise<boolean> {
   return false;
 }
 
-/** Another server has dropped it in the same moment. */
+/** Another server dropped it at the same time. */
 function falseIfGone(error: unknown): false {
   if (error instanceof DatabaseError && error.sqlState === UNDEFINED_TABLE) return false;
   throw error;

@@ -9,9 +9,9 @@ import type { Change } from './change.js';
 export type Publish = (changes: readonly Change[]) => void;
 
 export type Publisher = {
-  /** Never throws: the changes are durable, whatever a listener makes of them. */
+  /** Never throws: the changes are durable, even if a listener fails. */
   publish: Publish;
-  /** Gives the function that ends it. */
+  /** Returns the function that removes the listener. */
   listen(listener: Publish): () => void;
 };
 

@@ -1,7 +1,7 @@
 /**
- * running → ready, for a batch: a grant that never started is handed back. No attempt is used up, and the job keeps its place
- * in its lane. The fence stays as it is, so the grant is void from now on. A held job whose worker came back and hands it back
- * (unknown → ready) was not lost after all.
+ * running → ready, for a batch: a grant that never started is handed back. No attempt is used up, and the job keeps
+ * its place in its lane. The fence stays the same, and the grant is void from now on. A held job whose worker came
+ * back and hands it back (unknown → ready) was not lost after all.
  */
 import type { Grant } from '@drover/protocol';
 import type { Runner } from '../db/database.js';

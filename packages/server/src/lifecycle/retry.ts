@@ -1,6 +1,6 @@
 /**
- * A person gives a job another attempt: a failed or cancelled one comes back from the history, a waiting or held one starts now.
- * It has at least one attempt left afterwards; its fence continues from where it was.
+ * Gives a job another attempt by request: a failed or cancelled job is moved back from the history, a waiting or held
+ * one starts now. Afterwards it has at least one attempt left. Its fence continues to grow.
  */
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';

@@ -1,6 +1,6 @@
 /**
- * "The row is still at this grant": the condition under which whatever a worker reports may change a job.
- * `o` has the id and the fence that the worker was given, `j` is the job.
+ * "The row is still at this grant": the condition under which a worker's report may change a job. `o` has the id and
+ * the fence that the worker was given, `j` is the job.
  */
 import type { JobVerb } from '@drover/protocol';
 import { isSwitchedOff } from '@drover/protocol/test-points';
@@ -12,8 +12,8 @@ const SAME_JOB = byKey('j.id', 'o.id');
 export const SAME_GRANT = isSwitchedOff('fencing') ? SAME_JOB : `${SAME_JOB} and j.fence = o.fence`;
 
 /**
- * The CTE `locked`: those of the CTE `outcome` that the verb may write, with the state before as `from_state`. The rows are
- * locked, so the state stays what it is until the update, which could not return it any more.
+ * The CTE `locked`: the rows of the CTE `outcome` that the verb may write, with the state before as `from_state`. The
+ * rows are locked, so the state cannot change before the update, which cannot return the old state itself.
  */
 export function lockGrants(verb: JobVerb, columns = ''): string {
   return `locked as materialized (

@@ -21,7 +21,7 @@ export function checkedJobs(jobs: readonly NewJob[], limits: NewJobLimits): JobT
   return jobs.map((job, place) => checkedNewJob(job, limits, fieldOf(place)));
 }
 
-/** Throws what is wrong with the first job that breaks a rule. */
+/** Throws the error of the first job that breaks a rule. */
 export function checkJobs(jobs: readonly JobToInsert[], limits: NewJobLimits): void {
   const latestId = afterIdsOf(limits.nowMs + ID_AHEAD_LIMIT_MS);
   for (let place = 0; place < jobs.length; place++) {
@@ -63,7 +63,7 @@ const BACKSLASH = '\\'.charCodeAt(0);
 const OPENING = new Set([...'[{'].map((character) => character.charCodeAt(0)));
 const CLOSING = new Set([...']}'].map((character) => character.charCodeAt(0)));
 
-/** How deep a JSON text is nested; of other text, some number. */
+/** The nesting depth of JSON. For other text the number has no meaning. */
 export function jsonDepth(text: string): number {
   let depth = 0;
   let deepest = 0;

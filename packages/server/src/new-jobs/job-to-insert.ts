@@ -1,14 +1,14 @@
-/** A new job on its way from the API to the database: its payload is JSON text from here on. */
+/** A new job between the API and the database. Its payload is JSON from here on. */
 import { type BulkGroup, type NewJob, newId } from '@drover/protocol';
 
-/** What few jobs have. The keys are those of the API; drover.insert_jobs reads them by these names. */
+/** Rarely used fields. The keys are those of the API; drover.insert_jobs reads them by these names. */
 export type JobOptions = Omit<NewJob, 'id' | 'type' | 'queue' | 'payload'> & { parentId?: string };
 
 export type JobToInsert = {
   readonly id: string;
   readonly type: string;
   readonly queue: string | undefined;
-  /** JSON text without line breaks. It may not have been parsed: PostgreSQL does that before a job counts as added. */
+  /** JSON without line breaks. It may be unparsed: PostgreSQL parses it before the job counts as added. */
   readonly payload: string;
   /** Jobs of one request may share the object. */
   readonly options: JobOptions | undefined;

@@ -1,13 +1,12 @@
 /**
- * Reads something costly on demand, but spends at most a share of the time on it: what took 5 ms may be
- * read again after 0.5 s, what took a second after 100 s; in between the last answer is given. Small things
- * are read every time, so that small systems and tests see exact numbers. However many ask, one read is
- * under way.
+ * Runs an expensive read on demand, but spends at most a share of the time on it: a read that took 5 ms may be
+ * repeated after 0.5 s, one that took a second after 100 s. In between, the last answer is returned. Small results
+ * are read every time, so that small systems and tests see exact numbers. Concurrent callers share one read.
  */
 
-/** The share of time that reading may take. */
+/** The share of the time that reading may take. */
 const DUTY_CYCLE = 0.01;
-/** What is small is read anew for every request: so few rows, in so short a time. */
+/** Results with at most this many rows, read in a short time, are read for every request. */
 const SMALL_ROWS = 5000;
 const SMALL_COST_MS = 50;
 
@@ -19,7 +18,7 @@ export type BoundedReaderOptions<Value> = {
   now?: () => number;
 };
 
-/** Gives a function that answers with a fresh value or the last one. A failed read is forgotten. */
+/** Returns a function that returns a fresh value or the last one. A failed read is not cached. */
 export function createBoundedReader<Value>(options: BoundedReaderOptions<Value>): () => Promise<Value> {
   const now = options.now ?? (() => performance.now());
   let last: { value: Value; freshUntil: number } | undefined;

@@ -1,9 +1,9 @@
 /**
- * Which workers and servers are there, in SQL that the lists and the statistics share. The server that
- * serves a worker counts the beats it misses; when no server does, the time since the last beat tells.
+ * SQL about the state of workers and servers, shared by the lists and the statistics. The server of a worker counts
+ * its missed beats; a worker without a server is judged by the time since its last beat.
  */
 
-/** Missed beats from which on a worker or server counts as unresponsive. */
+/** Missed beats after which a worker or server counts as unresponsive. */
 export const UNRESPONSIVE_AFTER_BEATS = 2;
 
 /** Beats that should have come since `beat_at`; `beatMs` is the parameter with the length of a beat. */
@@ -11,5 +11,5 @@ export function beatsSince(beatAt: string, beatMs: '$1'): string {
   return `floor(extract(epoch from now() - ${beatAt}) * 1000 / ${beatMs}::double precision)::int`;
 }
 
-/** The beats a session `s` has missed. */
+/** The missed beats of a session `s`. */
 export const MISSED_BEATS = `greatest(s.missed_beats, ${beatsSince('s.beat_at', '$1')})`;

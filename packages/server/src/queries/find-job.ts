@@ -1,9 +1,9 @@
 /**
- * One job, wherever it is. Both tables are read by one statement, that is with one view of the data: a
- * job that is being finished at this moment is seen in exactly one of them.
+ * One job, finished or not. One statement reads both tables in one snapshot, so a job that is just finishing is found
+ * in exactly one of them.
  *
- * The history has no unique key over all its days, so the id is looked up in each day's index; the days
- * before the job can have been made are left out (see earliestFinish).
+ * The history has no unique key over all its days, so the id is looked up in each day's index. Days before the job
+ * can have been created are skipped (see earliestFinish).
  */
 import type { Job, JobError, JobState, JobWithAttempts } from '@drover/protocol';
 import { earliestFinish } from '../base/id-time.js';
@@ -25,7 +25,7 @@ from (
 left join drover.session s on s.id = j.session_id
 limit 1`;
 
-/** The same without what may be large: this one is asked for again and again by those who wait. */
+/** The same without large columns, because waiting callers ask for it repeatedly. */
 const findOutcomeStatement = sql('find_outcome')`
 select state, null::json as result, null::json as error
 from drover.job

@@ -1,4 +1,4 @@
-/** What happened in a span of time, added up from the per-minute rollups. */
+/** Totals of a time range, from the per-minute rollups. */
 import type { Flow } from '@drover/protocol';
 
 const COLUMNS = ['succeeded', 'failed', 'cancelled', 'retried', 'wait_ms', 'run_ms'] as const;
@@ -16,14 +16,14 @@ export function addFlows(a: FlowSums, b: FlowSums): FlowSums {
   return Object.fromEntries(COLUMNS.map((column) => [column, a[column] + b[column]])) as FlowSums;
 }
 
-/** Jobs that came to their end, in whichever way. */
+/** Jobs that ended, in any state. */
 export function finishedIn(sums: FlowSums): number {
   return sums.succeeded + sums.failed + sums.cancelled;
 }
 
 /**
- * The waiting time is noted when a job ends, the running time with every attempt. What was cancelled before
- * it started has neither and does not count.
+ * The waiting time is recorded when a job ends, the running time with every attempt. Jobs that were cancelled before
+ * they started have neither and do not count.
  */
 export function toFlow(sums: FlowSums): Flow {
   const { succeeded, failed, cancelled, retried } = sums;

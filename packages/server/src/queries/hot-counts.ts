@@ -1,7 +1,7 @@
 /**
- * How many unfinished jobs there are, by queue and state. They are counted, not kept: a counter that every
- * add, claim and finish had to change would be the one row they all wait for. Counting reads the whole hot
- * table (0.5 s for a million rows), hence through a bounded reader.
+ * The number of unfinished jobs by queue and state. They are counted on demand: a stored counter would be a row that
+ * every insert, claim and finish waits for. Counting reads the whole hot table (0.5 s for a million rows), hence the
+ * bounded reader.
  */
 import type { JobState } from '@drover/protocol';
 import type { Runner } from '../db/database.js';

@@ -1,7 +1,6 @@
 /**
- * From a row of the job tables to a job as the API shows it. Both tables are read through one list of
- * columns, so that a query can put them under each other and the rest of the code need not know where a
- * job was found.
+ * Converts rows of the job tables to jobs of the API. Both tables are read through one list of columns, so that a
+ * query can union them and other code need not know which table a job is in.
  */
 import type { Attempt, Job, JobError, JobState, JobWithAttempts } from '@drover/protocol';
 
@@ -23,7 +22,7 @@ export type JobRow = {
   attempt: number;
   max_attempts: number;
   backoff: unknown;
-  /** A bigint, which the driver gives as text. */
+  /** A bigint, which the driver returns as a string. */
   timeout_ms: string | null;
   retention_ms: string | null;
   tags: string[] | null;
@@ -79,7 +78,7 @@ export function toJobWithAttempts(row: JobRow): JobWithAttempts {
   return { ...toJob(row), attempts: last ? [...attempts, last] : attempts };
 }
 
-/** The attempt that the row's list does not have yet: the list takes in an attempt when it ends badly. */
+/** The attempt that is not in the row's list: the list only contains attempts that ended unsuccessfully. */
 function lastAttempt(row: JobRow): Attempt | undefined {
   if (row.state !== 'running' && row.state !== 'succeeded') return undefined;
   return {

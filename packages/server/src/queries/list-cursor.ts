@@ -1,7 +1,6 @@
 /**
- * Where a list goes on: the last id of the page, and a digest of it with the filters, so that a cursor
- * that was damaged, made up or taken from another list is told from a good one. It is no secret and
- * protects nothing: whoever may list may list everything.
+ * The cursor of a list: the last id of the page, and a digest of it with the filters, so that a damaged, invented or
+ * foreign cursor is recognised. It is neither secret nor a protection: a caller who may list may list everything.
  */
 import { createHash } from 'node:crypto';
 import { DroverError, isUuid, type ListJobsQuery } from '@drover/protocol';
@@ -9,14 +8,14 @@ import { DroverError, isUuid, type ListJobsQuery } from '@drover/protocol';
 const ID_BYTES = 16;
 const DIGEST_BYTES = 8;
 
-/** Everything that decides which jobs are in the list, but not how many of them are on a page. */
+/** The filters that decide which jobs are in the list, without the page size. */
 export type ListFilters = Omit<ListJobsQuery, 'limit' | 'cursor'>;
 
 export function encodeCursor(id: string, filters: ListFilters): string {
   return Buffer.concat([Buffer.from(id.replaceAll('-', ''), 'hex'), digest(id, filters)]).toString('base64url');
 }
 
-/** The id after which the list goes on. Throws invalid_cursor. */
+/** The id after which the list continues. Throws invalid_cursor. */
 export function decodeCursor(cursor: string, filters: ListFilters): string {
   const bytes = Buffer.from(cursor, 'base64url');
   if (bytes.length === ID_BYTES + DIGEST_BYTES) {

@@ -1,21 +1,21 @@
 /**
  * The list of jobs, newest id first, over the hot table and the history.
  *
- * The statement is put together of fixed parts from the tables below; only which parts are there depends
- * on the request, values always travel as parameters. It is a union of *branches*, each of which reads one
- * index in the order of the list and stops when the page is full:
- * - unfinished and finished jobs are branches of their own, and only those that the filters allow;
- * - each state that is asked for is one, with the state as a literal, because the partial indexes on the
- *   state answer to nothing else, and because an index on (state, id) is in the order of ids only for one; running and
- *   unknown jobs are found in the index of held ones;
- * - `createdBefore` is two: the UUIDv7s up to that moment, and the ids above all UUIDv7s there can be.
+ * The statement is composed of fixed parts from the tables below. The request only decides which parts are used;
+ * values are always parameters. It is a union of *branches*, each of which reads one index in the order of the list
+ * and stops when the page is full:
+ * - Unfinished and finished jobs are separate branches, included only if the filters allow them.
+ * - Each requested state is a branch with the state as a literal: the partial indexes on the state match nothing
+ *   else, and an index on (state, id) is in id order only within one state. Running and unknown jobs are found in the
+ *   index of held jobs.
+ * - `createdBefore` is two branches: the UUIDv7s up to that time, and the ids above all possible UUIDv7s.
  *
- * Rejected: one statement for all requests with `($1 is null or queue = $1)`. It has one plan, the walk
- * through all ids, which for a queue with no jobs in 3 M rows of history took 19 s (a branch: a millisecond).
+ * Rejected: one statement for all requests with `($1 is null or queue = $1)`. It has one plan, a scan of all ids,
+ * which took 19 s instead of a millisecond for a queue without jobs in 3 M rows of history.
  *
- * Paging is complete: the order is by id alone, an id never changes, and one statement sees a job that is
- * just finishing in one table. What is added while somebody pages comes before the first page or, if its
- * id is older, at its place.
+ * Paging is complete: the order is by id alone, an id never changes, and one statement sees a job that is just
+ * finishing in one table. Jobs that are added meanwhile appear before the first page or, if their id is older, at
+ * their place.
  */
 import {
   FINISHED_STATES,
@@ -32,12 +32,12 @@ import { FINISHED_COLUMNS, type JobRow, toJob, UNFINISHED_COLUMNS } from './job-
 import { decodeCursor, encodeCursor, type ListFilters } from './list-cursor.js';
 
 /**
- * No name: PostgreSQL then plans the statement for the values it comes with. Whether the index of a tag
- * or the walk by id is better depends on how frequent the tag is, and a kept plan cannot know that.
+ * Unnamed, so that PostgreSQL plans the statement for its values. Whether the index of a tag or a scan by id is
+ * better depends on how frequent the tag is, which a cached plan cannot know.
  */
 const PLANNED_FOR_ITS_VALUES = '';
 
-/** The clock of the database may have been set back a little between adding and finishing a job. */
+/** The clock of the database may have been set back a little between the insert and the end of a job. */
 const CLOCK_MARGIN_MS = 3_600_000;
 
 const TABLES = {
@@ -50,7 +50,7 @@ type Placeholder = `$${number}`;
 type Bind = (value: unknown) => Placeholder;
 type FilterName = Exclude<keyof ListFilters, 'state'>;
 
-/** What each filter asks of a row. Times: from `…After`, included, to `…Before`, not included. */
+/** The condition of each filter. Times: from `…After` (inclusive) to `…Before` (exclusive). */
 const PREDICATES: Record<FilterName, (value: Placeholder) => string> = {
   queue: (value) => `queue = ${value}`,
   type: (value) => `type = ${value}`,
@@ -75,7 +75,7 @@ export async function listJobs(db: Runner, query: ListJobsQuery, nowMs = Date.no
   return { items, nextCursor: rows.length > limit && last ? encodeCursor(last.id, filters) : null };
 }
 
-/** The statement for these filters with its values; no statement if no job can fit. */
+/** The statement for these filters with its values. Undefined if no job can match. */
 export function listStatement(
   filters: ListFilters,
   afterId: string | undefined,
@@ -125,14 +125,14 @@ function tablesFor({ state, finishedAfter, finishedBefore }: ListFilters): Table
   return tables;
 }
 
-/** One list of predicates for each branch that the states need; all states of a table need none. */
+/** One list of predicates per branch that the states need. All states of a table together need no predicate. */
 function statePredicates(table: Table, wanted: readonly JobState[] | undefined): string[][] {
   const all = TABLES[table].states;
   const states = all.filter((state) => !wanted || wanted.includes(state));
   return states.length === all.length ? [[]] : states.map((state) => [statePredicate(state)]);
 }
 
-/** Jobs with a holder are found in the index of held ones. */
+/** Jobs with a holder are found in the index of held jobs. */
 function statePredicate(state: JobState): string {
   const hasHolder = state === 'running' || state === 'unknown';
   return hasHolder ? `state = '${state}' and session_id is not null` : `state = '${state}'`;
@@ -142,7 +142,7 @@ function idRanges({ createdBefore }: ListFilters, nowMs: number, bind: Bind): st
   if (createdBefore === undefined) return [[]];
   const last = latestIdBefore(Date.parse(createdBefore));
   const highest = highestId(nowMs);
-  // A moment in the future leaves nothing out.
+  // A time in the future excludes nothing.
   if (last >= highest) return [[]];
   return [[`id <= ${bind(last)}::uuid`], [`id > ${bind(highest)}::uuid`]];
 }
@@ -153,7 +153,7 @@ function filterPredicates(table: Table, filters: ListFilters, bind: Bind): strin
     return value === undefined ? [] : [PREDICATES[name](bind(value))];
   });
   if (table === 'finished' && filters.createdAfter !== undefined) {
-    // Nothing finishes before it is created: the days before need not be read.
+    // A job cannot finish before it is created, so earlier days are not read.
     const from = new Date(Math.max(0, Date.parse(filters.createdAfter) - CLOCK_MARGIN_MS)).toISOString();
     predicates.push(PREDICATES.finishedAfter(bind(from)));
   }

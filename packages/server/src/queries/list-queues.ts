@@ -1,11 +1,11 @@
-/** Every queue that was ever used, with what waits in it and what the last hour brought. */
+/** Every queue that was ever used, with its waiting jobs and the totals of the last hour. */
 import type { Queue } from '@drover/protocol';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import { FLOW_SUMS, type FlowSums, NO_FLOW, toFlow } from './flow.js';
 import type { HotCounts } from './hot-counts.js';
 
-/** A queue is a topic, not a customer: this many are a mistake, and a page of them is of no use. */
+/** A queue is a topic, not a customer. This many are a mistake, and a longer page would be useless. */
 const MAX_QUEUES = 10_000;
 
 const listQueuesStatement = sql('list_queues')`
@@ -27,7 +27,7 @@ left join last_hour h on h.queue = q.queue
 left join drover.pause p on p.scope = 'queue' and p.name = q.queue
 order by q.queue`;
 
-/** Null where the last hour brought nothing. */
+/** Null if nothing happened in the last hour. */
 type QueueRow = { name: string; types: string[]; paused: boolean } & {
   [Column in keyof FlowSums]: FlowSums[Column] | null;
 };

@@ -1,4 +1,4 @@
-/** Every server that is still known, the newest first. */
+/** All known servers, newest first. */
 import type { Server } from '@drover/protocol';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';

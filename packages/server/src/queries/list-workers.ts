@@ -1,10 +1,10 @@
-/** Every worker session that is still known, those that work first. */
+/** All known worker sessions, active ones first. */
 import type { Worker } from '@drover/protocol';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import { MISSED_BEATS, UNRESPONSIVE_AFTER_BEATS } from './capacity.js';
 
-/** Ended sessions stay for a while; nobody looks at more of them. */
+/** Ended sessions are kept for a while; a longer list would be useless. */
 const MAX_WORKERS = 10_000;
 
 const listWorkersStatement = sql('list_workers')`
@@ -58,7 +58,7 @@ export async function listWorkers(db: Runner, beatMs: number): Promise<Worker[]>
   }));
 }
 
-/** The state is derived, never stored, so it cannot contradict what it is derived from. */
+/** The state is derived, never stored, so it cannot contradict its sources. */
 export function workerState(
   worker: Pick<WorkerRow, 'ending' | 'draining' | 'missed_beats' | 'running' | 'paused' | 'ignores_pause'>,
 ): Worker['state'] {

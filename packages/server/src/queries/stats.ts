@@ -1,7 +1,7 @@
 /**
- * The whole system in numbers. Finished jobs are never counted: their numbers are sums of the rollups,
- * taken in two parts. Minutes that no statement can change any more are summed by a bounded reader and
- * kept; the few since then are summed for every request, so that a job that has just finished is in.
+ * The statistics of the whole system. Finished jobs are never counted: their numbers are sums of the rollups, in two
+ * parts. Minutes that no statement can change any more are summed by a bounded reader and cached; recent minutes are
+ * summed for every request, so that a job that has just finished is included.
  */
 import type { Stats } from '@drover/protocol';
 import type { Runner } from '../db/database.js';
@@ -12,7 +12,7 @@ import { createFinishRate } from './finish-rate.js';
 import { addFlows, FLOW_SUMS, type FlowSums, finishedIn, NO_FLOW, toFlow } from './flow.js';
 import type { HotCounts } from './hot-counts.js';
 
-/** Longer than any statement of ours may take to commit (db/database.ts). */
+/** Longer than any of our statements may take to commit (db/database.ts). */
 const SETTLED_AFTER = "interval '5 minutes'";
 
 const sumSettled = sql('sum_settled_rollups')`

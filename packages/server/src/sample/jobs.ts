@@ -1,4 +1,4 @@
-/** The jobs of `drover dev`: one for each thing to try. `drover dev` runs them as `drover worker` would run yours. */
+/** The jobs of `drover dev`, one per feature to try. `drover dev` runs them as `drover worker` would run yours. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { defineJob } from '@drover/sdk';
 import { z } from 'zod';

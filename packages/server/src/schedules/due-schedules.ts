@@ -87,7 +87,7 @@ export function readReleased(db: Runner, limit: number): Promise<DueSchedule[]> 
   return db.run<DueSchedule>(released, [limit]);
 }
 
-/** Running jobs that a waiting occurrence of their schedule wants stopped, and that have not been asked to stop. */
+/** Running jobs that must stop for a waiting occurrence of their schedule, and that have not been asked to. */
 const uncancelled = sql('schedules_uncancelled')`
 select s.last_job_id::text as id
 from drover.schedule s

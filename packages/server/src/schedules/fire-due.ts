@@ -2,16 +2,16 @@
  * Fires what is due. Any number of servers do it at the same time:
  *
  * 1. read the due schedules, without a lock (due-schedules);
- * 2. plan, from that and the database's clock, what becomes of their occurrences (plan-firing, pure);
- * 3. write the ledger, the jobs and the next times in one statement (write-firings), for each schedule whose row still has
- *    the revision that was read and that no other transaction has locked.
+ * 2. plan their occurrences from that and the database's clock (plan-firing, pure);
+ * 3. write the ledger, the jobs and the next times in one statement (write-firings), for each schedule whose row
+ *    still has the revision that was read and that no other transaction has locked.
  *
  * So each occurrence is decided once. A server that dies before 3 has changed nothing, one that dies after 3 has done
  * everything, and a change of the schedule in between makes the plan void: the schedule is read again.
  *
- * Rejected: one transaction that holds locks from 1 to 3. It would save other servers their plans, but a server that freezes
- * in the middle would block them. Instead each server takes its own share of the schedules first, by their ids, and those of
- * others when they are OVERDUE_MS late.
+ * Rejected: one transaction that holds locks from 1 to 3. It would save other servers their plans, but a server that
+ * freezes in the middle would block them. Instead each server takes its own share of the schedules first, by their
+ * ids, and those of others when they are OVERDUE_MS late.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { SkipReason } from '@drover/protocol';
@@ -37,7 +37,7 @@ export type Firing = {
 /** Occurrences of one schedule that were skipped for one reason. */
 export type Skipped = { schedule: string; reason: SkipReason; count: number; firstMs: number; lastMs: number };
 
-/** What one batch of schedules came to. */
+/** The decisions on one batch of schedules. */
 export type Decisions = {
   /** Rows that were read; fewer than the limit means that there were no more. */
   read: number;
@@ -46,7 +46,7 @@ export type Decisions = {
   jobs: number;
   firings: Firing[];
   skipped: Skipped[];
-  /** Jobs that a later occurrence wants stopped. */
+  /** Jobs that must stop for a later occurrence. */
   toCancel: string[];
   /** Schedules that have paused themselves because their jobs failed. */
   paused: string[];

@@ -1,10 +1,10 @@
 /**
- * Plans what becomes of the due occurrences of one schedule. Pure: the present is the database's, and each round may be planned
- * by another server.
+ * Plans the due occurrences of one schedule. Pure: the present time comes from the database, and each round may be
+ * planned by another server.
  *
- * An occurrence is on time if it is planned within ON_TIME_MS of its due time. Later it is *missed*, and the catch-up policy
- * decides. When the plan is written, every nominal time up to `handledUntil` is in the ledger, so a crash at any time neither
- * loses nor repeats an occurrence. Many occurrences that are skipped in a row share one row.
+ * An occurrence is on time if it is planned within ON_TIME_MS of its due time. Later it is *missed*, and the catch-up
+ * policy decides. When the plan is written, every nominal time up to `handledUntil` is in the ledger, so a crash at
+ * any time neither loses nor repeats an occurrence. Many occurrences that are skipped in a row share one row.
  */
 import type { OccurrenceState, SkipReason } from '@drover/protocol';
 import type { Timetable } from './timing/timetable.js';

@@ -1,6 +1,7 @@
 /**
- * Writes what became of due schedules, in one statement: the ledger, the jobs and the next times. 10,000 occurrences of the same
- * second cost little more than this statement, so plans travel as one array per column instead of as JSON.
+ * Writes the decisions on due schedules in one statement: the ledger, the jobs and the next times. 10,000 occurrences
+ * of the same second cost little more than this statement, so plans travel as one array per column instead of as
+ * JSON.
  */
 import { newId } from '@drover/protocol';
 import { createArrayTable } from '../db/array-table.js';
@@ -14,7 +15,7 @@ import { foundByRules } from './schedule-row.js';
 import { type Timetable, toNextTime } from './timing/timetable.js';
 import { ZONE_RULES } from './timing/zone.js';
 
-/** What becomes of the schedules. The first parameter of the statement is the release of the time zone rules. */
+/** The changes of the schedules. The first parameter of the statement is the release of the time zone rules. */
 const scheduleTable = createArrayTable('g', 2, {
   id: 'bigint',
   revision: 'bigint',
@@ -30,7 +31,7 @@ const scheduleTable = createArrayTable('g', 2, {
   skipped: 'int',
 });
 
-/** What becomes of their occurrences. */
+/** The decisions on their occurrences. */
 const occurrenceTable = createArrayTable('x', scheduleTable.nextParameter, {
   schedule_id: 'bigint',
   nominal_at: 'timestamptz',

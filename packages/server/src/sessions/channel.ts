@@ -1,15 +1,15 @@
 /**
- * How a session talks to its worker. A way to reach workers (the WebSocket stream, later HTTP) implements it. Nothing in
- * `sessions/` and `dispatch/` knows what the worker gets as bytes.
+ * How a session talks to its worker. Each transport (the WebSocket stream, later HTTP) implements it, and nothing in
+ * `sessions/` and `dispatch/` depends on the transport.
  *
- * Every message may be lost; none of them is an acknowledgement. The worker learns what became of its outcomes from the
- * result of `WorkerSessions.settle`, which the adapter passes on in its own way.
+ * Every message may be lost; none of them is an acknowledgement. The worker learns the result of its outcomes from
+ * `WorkerSessions.settle`, which the adapter passes on.
  */
 import type { Grant, ServerMessage } from '@drover/protocol';
 
 type Message<Kind extends ServerMessage['kind']> = Extract<ServerMessage, { kind: Kind }>;
 
-/** What a registered worker has to know. */
+/** What a registered worker needs to know. */
 export type Welcome = Omit<Message<'welcome'>, 'kind' | 'version'>;
 
 /** A grant that the worker must stop, and why. */
@@ -25,12 +25,12 @@ export type Channel = {
   /** The grants must be committed. */
   assign(jobs: readonly GrantedJob[]): void;
   cancel(items: readonly StopRequest[]): void;
-  /** The worker gives back what it has not started. */
+  /** The worker must hand back what it has not started. */
   handBack(): void;
   /** The worker moves to another server. */
   moveOn(): void;
-  /** The lease was renewed after this beat had come. */
+  /** The lease was renewed after this beat had arrived. */
   confirmBeat(beat: number, servers: readonly string[]): void;
-  /** Ends it at once. The worker comes back over another one. */
+  /** Ends it at once. The worker connects again. */
   disconnect(): void;
 };

@@ -1,4 +1,4 @@
-/** The jobs a handler enqueued. They become real with their parent's completion. */
+/** The jobs that a handler enqueued. They are inserted with their parent's completion. */
 import type { Outcome } from '@drover/protocol';
 import { type JobToInsert, toJobToInsert } from '../new-jobs/job-to-insert.js';
 

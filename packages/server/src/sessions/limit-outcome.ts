@@ -1,4 +1,7 @@
-/** Outcomes within their limits: what is over one fails the job with a reason, what is only long is cut. */
+/**
+ * Applies the limits to outcomes: a part over its limit fails the job with a reason; messages that are too long are
+ * cut.
+ */
 import { DroverError, LIMITS, type Outcome } from '@drover/protocol';
 import { checkedJobs } from '../new-jobs/check-jobs.js';
 

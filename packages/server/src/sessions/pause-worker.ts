@@ -1,10 +1,10 @@
-/** A paused worker gets no jobs and gives back what it has not started. The pause is in the session's row. */
+/** A paused worker gets no jobs and hands back what it has not started. The pause is stored in the session's row. */
 import type { Pause } from '@drover/protocol';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import type { Session } from './session.js';
 
-/** A server of an older version that runs beside this one notes neither who paused it nor when. */
+/** A concurrently running server of an older version records neither who paused it nor when. */
 const COLUMNS = `'worker' as scope, id::text as name, pause_note as note,
   coalesce(paused_by, 'unknown') as "pausedBy", drover.iso(coalesce(paused_at, beat_at)) as "pausedAt"`;
 
@@ -38,12 +38,12 @@ export async function pauseWorker(
   return (await db.run<Pause>(pause, [sessionId, by, note ?? null]))[0];
 }
 
-/** Gives whether there is such a worker. */
+/** Returns whether there is such a worker. */
 export async function resumeWorker(db: Runner, sessionId: string): Promise<boolean> {
   return (await db.run(resume, [sessionId])).length > 0;
 }
 
-/** What the row says becomes known to the server that serves the worker. */
+/** Tells the server of the worker what the row says. */
 export function setPaused(session: Session, paused: boolean): void {
   if (paused && !session.paused && !session.ignoresPause && !session.closed) session.channel.handBack();
   session.paused = paused;

@@ -1,4 +1,4 @@
-/** Progress of running jobs, gathered: the latest value of each, guarded like an outcome. */
+/** Progress of running jobs, batched: the latest value of each job, guarded like an outcome. */
 
 import { createGatherer } from '../base/gather.js';
 import { byKey } from '../db/by-key.js';

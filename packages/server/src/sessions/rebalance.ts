@@ -1,6 +1,6 @@
 /**
- * Spreads the workers over the servers: a server that serves clearly more than its share asks some of its
- * workers, a few at a time, to move on. A session keeps its jobs when it moves, so nothing is interrupted.
+ * Spreads the workers over the servers: a server with clearly more than its share asks some of its workers, a few at
+ * a time, to move. A session keeps its jobs when it moves, so nothing is interrupted.
  */
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
@@ -11,9 +11,9 @@ select count(*)::int as count
 from drover.session
 where ended_at is null and server_id is not null and expires_at > now()`;
 
-/** More than this share above the mean is worth a move; for less, workers would move for nothing. */
+/** Share above the mean that justifies a move; for less, workers would move needlessly. */
 const TOLERANCE = 0.25;
-/** Workers asked to move in one round: the others learn of the new balance first. */
+/** Workers asked to move in one round, so that the other servers see the new balance first. */
 const MOVES_A_ROUND = 10;
 
 /** How many of `mine` should move when `total` workers are served by `servers` servers. Pure. */

@@ -1,4 +1,4 @@
-/** A worker says hello: its session is opened in the database and served from now on over this channel. */
+/** Handles a worker's hello: opens its session in the database and serves it over this channel. */
 
 import { DroverError, type Grant, type Hello } from '@drover/protocol';
 import { failpoint, isSwitchedOff } from '@drover/protocol/test-points';
@@ -21,7 +21,7 @@ export type RegistrationDeps = {
   clusterId(): Promise<string>;
   /** The addresses of all live servers. */
   servers(): string[];
-  /** There is a worker that may get jobs. */
+  /** Called when a worker may get jobs. */
   onRegistered(): void;
 };
 
@@ -60,12 +60,12 @@ function replaceOlder(registry: Registry, { sessionId, connection }: Hello): voi
   if (present) registry.disconnect(present, 'the worker has a newer connection');
 }
 
-/** What the worker has and does not hold any more. */
+/** Grants that the worker named and does not hold any more. */
 function toDrop(hello: Hello, session: Session): Grant[] {
   return isSwitchedOff('fencing') ? [] : hello.holds.filter((grant) => !holds(session, grant));
 }
 
-/** Its worker has left this connection; if it is still there, it may try again. */
+/** The worker has a newer connection; if it is still on this one, it may try again. */
 function overtaken(): DroverError {
   return new DroverError('overtaken', 'this hello was overtaken by a newer connection of the same worker');
 }

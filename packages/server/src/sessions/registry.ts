@@ -1,4 +1,4 @@
-/** The sessions that this server serves: at most one per worker, that of its newest connection. */
+/** The sessions that this server serves: at most one per worker, the one of its newest connection. */
 import type { Logger } from 'pino';
 import type { Session } from './session.js';
 

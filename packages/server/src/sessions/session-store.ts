@@ -50,7 +50,10 @@ export type Beat = {
   trouble: string | undefined;
 };
 
-/** Renews the leases of the sessions that were heard of. Gives those that are still this server's, and if paused. */
+/**
+ * Renews the leases of the sessions with a beat. Returns those that are still this server's, and whether they are
+ * paused.
+ */
 export async function renewSessions(
   db: Runner,
   serverId: string,
@@ -61,10 +64,10 @@ export async function renewSessions(
   return new Map(rows.map((row) => [row.id, row]));
 }
 
-/** A session as one connection of its worker has it. */
+/** A session, by one connection of its worker. */
 type SessionKey = { id: string; connection: number };
 
-/** The worker leaves for good. Gives what it still holds, which is to be released. */
+/** The worker leaves permanently. Returns what it still holds, which the caller must release. */
 export function endSession(db: Runner, serverId: string, { id, connection }: SessionKey): Promise<Grant[]> {
   return db.run<Grant>(end, [id, serverId, connection]);
 }

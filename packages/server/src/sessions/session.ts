@@ -1,6 +1,6 @@
 /**
- * A worker's session as the server that serves it keeps it in memory: one object per connection. Everything
- * here can be rebuilt from the worker's `hello` and the database.
+ * A worker's session in the memory of its server: one object per connection. All of it can be rebuilt from the
+ * worker's `hello` and the database.
  */
 import type { Grant, Hello } from '@drover/protocol';
 import type { Channel } from './channel.js';
@@ -8,13 +8,16 @@ import type { Channel } from './channel.js';
 /** A grant as the session that holds it has it. */
 export type HeldGrant = {
   readonly fence: number;
-  /** Its outcome is being written. While the database is slow the worker repeats it, and the queue must not grow by that. */
+  /**
+   * Its outcome is being written. The worker repeats it while the database is slow, and the repetitions must not be
+   * queued.
+   */
   isSettling: boolean;
 };
 
 export type Session = {
   readonly id: string;
-  /** Of the connections of this worker, a later one has a greater number. */
+  /** Grows with each connection of this worker. */
   readonly connection: number;
   readonly name: string;
   readonly types: readonly string[];
@@ -24,27 +27,27 @@ export type Session = {
   readonly ignoresPause: boolean;
   /** Workers that take the same types from the same queues have the same key. */
   readonly groupKey: string;
-  /** By the job's id, every grant that was sent to the worker and whose outcome is not acknowledged. */
+  /** By job id: every grant that was sent to the worker and whose outcome is not acknowledged. */
   readonly grants: Map<string, HeldGrant>;
-  /** Writes of outcomes that are under way. Each gives whether it was done. */
+  /** Writes of outcomes in progress. Each returns whether it succeeded. */
   readonly settling: Set<Promise<boolean>>;
-  /** Ids that are being inserted for this session at this moment. */
+  /** Ids that are currently being inserted for this session. */
   readonly arriving: Set<string>;
-  /** Assignments the worker takes on this connection in all, and how many it was sent. */
+  /** The total assignments that the worker accepts on this connection, and how many were sent. */
   window: number;
   sent: number;
-  /** Places promised to a claim or an insert that is under way. */
+  /** Slots reserved for a claim or an insert in progress. */
   reserved: number;
   draining: boolean;
-  /** By a user; see ignoresPause. */
+  /** Paused by a user; see ignoresPause. */
   paused: boolean;
-  /** It has missed beats, or hears nothing of what it is sent: it gets no new work until that is over. */
+  /** It has missed beats or does not handle what it is sent, so it gets no new work until that is over. */
   suspected: boolean;
-  /** The last beat that came, the last that was answered after a renewal, and when the last came. */
+  /** The last beat that arrived, the last that was answered after a renewal, and when the last one arrived. */
   beat: number;
   confirmedBeat: number;
   lastBeatAt: number;
-  /** Assignments that the worker's own count says it has taken in, and since when that lags behind `sent`. */
+  /** Assignments that the worker has received by its own count, and since when that lags behind `sent`. */
   received: number;
   laggingSince: number | undefined;
   /** A problem that the worker itself reports. */

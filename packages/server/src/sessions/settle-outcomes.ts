@@ -1,4 +1,4 @@
-/** Outcomes that a worker reports: which of them are its own, and which have been written before. */
+/** Settles outcomes that a worker reports: finds which belong to its grants, and which have been written before. */
 
 import type { Grant, Outcome } from '@drover/protocol';
 import { isSwitchedOff } from '@drover/protocol/test-points';
@@ -7,11 +7,11 @@ import { limitOutcome, type OutcomeLimits } from './limit-outcome.js';
 import type { Outcomes } from './outcomes.js';
 import { type HeldGrant, holds, type Session } from './session.js';
 
-/** What became of a report. Everything named here needs no repetition. */
+/** The result of a report. Outcomes that are named here need no repetition. */
 export type Settled = {
   /** Written, and committed. */
   written: readonly Grant[];
-  /** Those of `written` that changed nothing, by the job's id: the grants had passed to others. */
+  /** Those of `written` that changed nothing, by job id: the job was no longer at that grant. */
   tooLate: ReadonlySet<string>;
   /** Not this session's grants. */
   stale: readonly Grant[];
@@ -25,7 +25,7 @@ type Report = {
   own: Outcome[];
   held: HeldGrant[];
   stale: Grant[];
-  /** Writes that include an outcome which is reported again. */
+  /** Writes in progress that include an outcome which is reported again. */
   earlier: Promise<boolean>[];
 };
 
@@ -60,14 +60,14 @@ function sortByHolder(session: Session, items: Outcome[]): Report {
   return { own, held, stale, earlier: isRepeated ? [...session.settling] : [] };
 }
 
-/** Gives the ids that were too late, or undefined if the outcomes were not written. */
+/** Returns the ids that were too late, or undefined if the outcomes were not written. */
 async function write(
   { outcomes, logger, limits }: SettlingDeps,
   session: Session,
   own: Outcome[],
   held: HeldGrant[],
 ): Promise<ReadonlySet<string> | undefined> {
-  // only now: two outcomes of one grant in one report are both written, and the database takes one of them
+  // only now, because two outcomes of one grant in one report are both written, and the database takes one of them
   for (const grant of held) grant.isSettling = true;
   const writing = outcomes.report(own.map((item) => limitOutcome(item, limits)));
   const settling = writing.then(
@@ -77,7 +77,7 @@ async function write(
   session.settling.add(settling);
   try {
     const tooLate = await writing;
-    // a job that it gave back may have been granted to it again meanwhile
+    // a job that it handed back may have been granted to it again meanwhile
     for (const item of own) if (holds(session, item)) session.grants.delete(item.id);
     return tooLate;
   } catch (error) {

@@ -1,4 +1,4 @@
-/** What a worker can ask of its server, over whichever channel it comes. */
+/** What a worker can request from its server, over any channel. */
 import type { Hello, Outcome } from '@drover/protocol';
 import { releaseJobs } from '../lifecycle/release.js';
 import type { Channel } from './channel.js';
@@ -12,16 +12,19 @@ import { type Settled, type SettlingDeps, settleOutcomes } from './settle-outcom
 export type WorkerSessions = {
   /** Undefined if the channel was closed meanwhile. Rejects with DroverError: wrong_cluster, overtaken. */
   register(hello: Hello, channel: Channel): Promise<Session | undefined>;
-  /** The worker takes up to this many assignments on its channel in all. */
+  /** The worker accepts up to this many assignments on its channel in total. */
   offer(session: Session, window: number): void;
   /** Resolves after the commit; never rejects. */
   settle(session: Session, items: Outcome[]): Promise<Settled>;
   reportProgress(session: Session, items: ProgressReport[]): void;
   /** Confirmed over the channel when the lease is renewed. */
   beat(session: Session, beat: WorkerBeat): void;
-  /** The worker takes nothing more. */
+  /** The worker accepts no more jobs. */
   drain(session: Session): void;
-  /** The worker leaves for good. What it still holds is handed back. Gives whether that is durable; never rejects. */
+  /**
+   * The worker leaves permanently. What it still holds is handed back. Returns whether that is durable; never
+   * rejects.
+   */
   resign(session: Session): Promise<boolean>;
   /** The channel is gone; the session lives on until its lease expires. */
   leave(session: Session, why: string): void;
@@ -30,7 +33,7 @@ export type WorkerSessions = {
 export type WorkerSessionsDeps = RegistrationDeps &
   SettlingDeps & {
     progress: ProgressWriter;
-    /** A worker takes more. */
+    /** Called when a worker accepts more. */
     onOffer(): void;
   };
 
@@ -44,8 +47,8 @@ export function createWorkerSessions(deps: WorkerSessionsDeps): WorkerSessions {
   }
 
   async function end(session: Session): Promise<void> {
-    // first: the renewal must not report its session as lost, and a claim that is under way hands back what it was
-    // granted for this session
+    // First, so that the renewal does not report its session as lost, and a claim in progress hands back what it was
+    // granted for this session.
     registry.remove(session);
     const rest = await endSession(db, serverId, session);
     if (rest.length > 0) deps.publish(await releaseJobs(db, rest));

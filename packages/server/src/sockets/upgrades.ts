@@ -1,4 +1,4 @@
-/** Which WebSocket stream a request for an upgrade is for, and an answer for those that get none. */
+/** Routes upgrade requests to WebSocket streams, and answers those without a stream. */
 import type { IncomingMessage, Server } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { DroverError } from '@drover/protocol';
@@ -8,10 +8,10 @@ export type Stream = {
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
 };
 
-/** What an error answers beside its body, as over HTTP. */
+/** The headers of an error, as over HTTP. */
 type HeadersOf = (error: DroverError) => Readonly<Record<string, string>>;
 
-/** Gives each stream the upgrades at its path. */
+/** Passes each stream the upgrades at its path. */
 export function routeUpgrades(server: Server, streams: Readonly<Record<string, Stream>>, headersOf: HeadersOf): void {
   server.on('upgrade', (request, socket, head) => {
     try {

@@ -1,6 +1,7 @@
 /**
- * What an operator may want to act on, each kind with a stable name. An event is a line of the log with `event` and its fields; the
- * durable record is in the table that the event is about. Other ways to publish events belong here, not where they happen.
+ * Events that an operator may want to act on, each with a stable name. An event is a log line with `event` and its
+ * fields; the durable record is in the table that the event is about. Other ways to publish events belong here, not
+ * at their sources.
  */
 import type { Logger } from 'pino';
 

@@ -1,7 +1,7 @@
 /**
- * What this server counts about itself, in the text format of Prometheus. Counters are plain numbers in memory, raised once
- * a batch; a scrape reads them and asks nobody else, least of all the database. No label has more values than this file
- * or a table of the protocol names: no ids, no names of jobs, queues or schedules.
+ * The metrics of this server, in the text format of Prometheus. Counters are plain numbers in memory, incremented
+ * once per batch; a scrape only reads them and never queries the database. Label values come only from this file or a
+ * table of the protocol: no ids, and no names of jobs, queues or schedules.
  */
 import { FINISHED_STATES, isFinished, type JobVerb, SKIP_REASONS, type SkipReason } from '@drover/protocol';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
@@ -28,10 +28,10 @@ export type RepairKind = (typeof REPAIR_KINDS)[number];
 const REPAIR_KINDS = ['orphaned_job', 'unknown_to_worker', 'missing_lane'] as const;
 /** Why a schedule pauses itself. */
 const PAUSE_REASONS = ['failures', 'unreadable'] as const;
-/** In seconds: from what nobody notices to a schedule that was caught up on. */
+/** In seconds: from unnoticeable to the lateness of a schedule that was caught up. */
 const LATENESS_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300, 3600];
 
-/** What is measured when somebody looks. */
+/** Gauges, measured on each scrape. */
 export type Measured = { workers: number; heldJobs: number; pendingJobs: number; sinceBeatMs: number | undefined };
 
 export type Metrics = ReturnType<typeof createMetrics>;
@@ -44,7 +44,10 @@ export function createMetrics() {
     return new Counter({ name, help, registers });
   }
 
-  /** One with a label, all of whose values are there from the start: a series that appears with its first event hides it. */
+  /**
+   * A counter with a label whose values all exist from the start: a series that appears with its first event hides
+   * it.
+   */
   function counterBy<Label extends string>(label: Label, values: readonly string[], name: string, help: string) {
     const labelled = new Counter({ name, help, registers, labelNames: [label] });
     for (const value of values) labelled.inc({ [label]: value } as Record<Label, string>, 0);
@@ -125,7 +128,10 @@ export function createMetrics() {
 
 let ofProcess: Registry | undefined;
 
-/** Of the process and its event loop: one for all servers in it, since these watch the process for as long as it lives. */
+/**
+ * Metrics of the process and its event loop. One registry for all servers in the process, because its collectors
+ * never stop.
+ */
 function processRegistry(): Registry {
   if (!ofProcess) {
     ofProcess = new Registry();

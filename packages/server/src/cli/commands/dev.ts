@@ -1,7 +1,7 @@
 /**
- * `drover dev`, and thereby `npm start`: everything on one machine. Database, server and sample load live with
- * this process, the worker is a process of its own, as it would be elsewhere. Stopping goes the other way
- * round: no more samples, the worker finishes its jobs, the server, the database.
+ * `drover dev`, which `npm start` runs: everything on one machine. Database, server and sample load belong to this
+ * process; the worker is a separate process, as in production. Shutdown is in reverse order: the sample load stops,
+ * the worker finishes its jobs, then the server and the database stop.
  */
 import { randomBytes } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
@@ -20,7 +20,7 @@ import { startWorkerProcess } from '../worker-process.js';
 const SAMPLE_MODULE = fileURLToPath(new URL('../../sample/jobs.js', import.meta.url));
 const DEFAULT_ADDRESS = `http://${SETTINGS.host.default}:${SETTINGS.port.default}`;
 const REFRESH_MS = 1000;
-/** With that many jobs waiting, adding more shows nothing new. */
+/** With this many waiting jobs, more samples would show nothing new. */
 const ENOUGH_WAITING = 200;
 
 type DevOptions = { samples: boolean };
@@ -34,7 +34,7 @@ export function addDevCommand(program: Command, context: CliContext): void {
     const settings = await settingsFor(command, 'dev', context);
     const view = createDevView(context.stdout);
     const logger = pino(
-      // A person watches the view; of the log only what needs attention.
+      // The user watches the view, so the log only shows warnings and errors.
       { level: settings.logLevel === 'info' ? 'warn' : settings.logLevel },
       { write: (line) => view.print(settings.logFormat === 'json' ? line.trimEnd() : prettyLine(line)) },
     );
@@ -64,7 +64,7 @@ async function startAll({ settings, options, context, view, logger, signal, tear
   view.print(settings.databaseUrl ? 'Starting on your PostgreSQL …' : `Starting PostgreSQL in ${settings.dataDir} …`);
   const token = randomBytes(24).toString('base64url');
   const own: ConfiguredToken = { name: `dev-${process.pid}`, role: 'admin', token };
-  // Loaded only here: commands that just talk to a server start in a fraction of the time.
+  // Loaded only here: commands that just call a server start much faster without it.
   const { openServer } = await import('../open-server.js');
   const address = await openServer(settings, { context, logger, teardown, signal, ownTokens: [own] });
   const credential = settings.tokens.length === 0 ? undefined : token;
@@ -106,7 +106,7 @@ function hintFor(address: string): string {
   return `Try: npx drover job add hello '{"name":"Ada"}' --wait${url}`;
 }
 
-/** Reads the figures again and again, one read at a time. */
+/** Reads the statistics repeatedly, one read at a time. */
 function watchStats(client: Client, logger: Logger, onStats: (stats: Stats) => void) {
   let isStopped = false;
   let waiting = 0;

@@ -63,7 +63,7 @@ function addAdd(job: Command, context: CliContext): void {
   );
 }
 
-/** Before anything is added: a wrong flag means that nothing was done. */
+/** Checked before anything is added, so that a wrong flag has no effect. */
 function checkWaiting({ wait, waitTimeout }: AddFlags): void {
   if (waitTimeout === undefined) return;
   if (!wait) throw new UsageError('--wait-timeout: goes with --wait');
@@ -141,7 +141,7 @@ function addWait(job: Command, context: CliContext): void {
   });
 }
 
-/** A job that ends badly is an answer, too: it is printed, and the error that follows sets the exit code. */
+/** A failed job is an answer, too: it is printed, and the error that follows sets the exit code. */
 async function waitFor(
   job: JobHandle,
   command: Command,

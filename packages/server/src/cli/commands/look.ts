@@ -1,4 +1,4 @@
-/** The commands that only look: `queues`, `workers`, `servers`, `stats`. */
+/** The read-only commands: `queues`, `workers`, `servers`, `stats`. */
 import { ALL_STATES, type Flow, type Queue, type Server, type Stats, type Worker } from '@drover/protocol';
 import type { Client } from '@drover/sdk';
 import type { Command } from 'commander';

@@ -1,4 +1,4 @@
-/** `drover migrate`: brings the schema to the level of this program, for those who do not let servers do it. */
+/** `drover migrate`: migrates the schema, for installations whose servers do not do it. */
 import type { Command } from 'commander';
 import { addSettingFlags, type CliContext, type GlobalOptions, settingsFor } from '../context.js';
 import { UsageError } from '../exit-codes.js';

@@ -1,4 +1,4 @@
-/** `drover node`: a server and, with `--worker`, a worker in one process. Many equal nodes are a cluster too. */
+/** `drover node`: a server and, with `--worker`, a worker in one process. Several equal nodes form a cluster. */
 import { randomBytes } from 'node:crypto';
 import type { Command } from 'commander';
 import type { ConfiguredToken } from '../../config/server-config.js';
@@ -19,7 +19,7 @@ export function addNodeCommand(program: Command, context: CliContext): void {
     const jobs = options.worker === undefined ? [] : await loadJobs(options.worker, context.cwd);
     const token = randomBytes(24).toString('base64url');
     const own: ConfiguredToken = { name: `node-${process.pid}`, role: 'worker', token };
-    // Loaded only here: commands that just talk to a server start in a fraction of the time.
+    // Loaded only here: commands that just call a server start much faster without it.
     const { openServer } = await import('../open-server.js');
     await runUntilStopped(async ({ signal, teardown }) => {
       const address = await openServer(settings, { context, logger, teardown, signal, ownTokens: [own] });

@@ -1,4 +1,4 @@
-/** `drover pause …`, `drover resume …` and `drover pauses`: stop and go on giving out jobs while everything runs. */
+/** `drover pause …`, `drover resume …` and `drover pauses`: pause and resume the start of jobs. */
 import type { Pause } from '@drover/protocol';
 import type { PauseTarget } from '@drover/sdk';
 import type { Command } from 'commander';
@@ -6,7 +6,7 @@ import { addSettingFlags, type CliContext } from '../context.js';
 import { type Cell, formatTable, formatTime } from '../output.js';
 import { show, withClient } from '../with-client.js';
 
-/** What can be paused, with how it is named on the command line. */
+/** What can be paused, and its name on the command line. */
 const TARGETS: readonly { name: string; argument?: string; target: (argument: string) => PauseTarget }[] = [
   { name: 'queue', argument: '<name>', target: (queue) => ({ queue }) },
   { name: 'type', argument: '<name>', target: (type) => ({ type }) },

@@ -220,7 +220,7 @@ function addCalendarCommands(program: Command, context: CliContext): void {
   });
 }
 
-/** What decides the times of an existing schedule, as a preview takes it. */
+/** The part of an existing schedule that decides its times, as input of a preview. */
 function timingOf(schedule: Schedule): Record<string, unknown> {
   const { name, specs, timeZone, gap, repeat, exclude, start, end, spread, jitter } = schedule;
   const fields = { name, specs, timeZone, gap, repeat, exclude, start, end, spread, jitter };

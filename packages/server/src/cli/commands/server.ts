@@ -1,4 +1,4 @@
-/** `drover server`: one server until it is told to stop. */
+/** `drover server`: one server until it is stopped. */
 import type { Command } from 'commander';
 import { addSettingFlags, type CliContext, settingsFor } from '../context.js';
 import { createLogger } from '../logger.js';
@@ -9,7 +9,7 @@ export function addServerCommand(program: Command, context: CliContext): void {
   addSettingFlags(command, 'server').action(async () => {
     const settings = await settingsFor(command, 'server', context);
     const logger = createLogger(settings, context.stderr);
-    // Loaded only here: commands that just talk to a server start in a fraction of the time.
+    // Loaded only here: commands that just call a server start much faster without it.
     const { openServer } = await import('../open-server.js');
     await runUntilStopped(async ({ signal, teardown }) => {
       const address = await openServer(settings, { context, logger, teardown, signal });

@@ -1,4 +1,4 @@
-/** `drover worker <module>`: runs the jobs of a module until it is told to stop, then lets them finish. */
+/** `drover worker <module>`: runs the jobs of a module until it is stopped, then lets running jobs finish. */
 import type { Command } from 'commander';
 import { addSettingFlags, type CliContext, settingsFor } from '../context.js';
 import { loadJobs } from '../load-jobs.js';

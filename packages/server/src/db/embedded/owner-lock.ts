@@ -1,10 +1,9 @@
 /**
- * One process owns a data folder. The lock is a file that names its owner; it is taken by `link`, which
- * is atomic, and it counts only while that very process lives, so nothing has to be cleaned up by hand
- * after a kill or a power cut.
+ * One process owns a data folder. The lock is a file that names its owner. It is created by `link`, which is atomic,
+ * and is valid only while that process lives, so no cleanup by hand is needed after a kill or a power failure.
  *
- * Rejected: an advisory lock inside the database (it exists only once the database runs, and the danger
- * is two of them starting), and a Unix socket (its path is limited to some hundred characters).
+ * Rejected: an advisory lock inside the database (it exists only once the database runs, and the danger is that two
+ * start), and a Unix socket (its path is limited to about a hundred characters).
  */
 import { randomUUID } from 'node:crypto';
 import { link, readFile, rename, rm, writeFile } from 'node:fs/promises';
@@ -16,7 +15,7 @@ const MAX_TRIES = 10;
 
 type Owner = { pid: number; identity: string };
 
-/** Takes the folder or throws an error that names who has it. Returns the function that gives it back. */
+/** Takes the folder, or throws an error that names its owner. Returns the function that releases it. */
 export async function takeOwnership(folder: string): Promise<() => Promise<void>> {
   const lock = join(folder, LOCK_FILE);
   const mine = join(folder, `${LOCK_FILE}.${randomUUID()}`);
@@ -47,7 +46,7 @@ async function linkIfFree(mine: string, lock: string): Promise<boolean> {
   }
 }
 
-/** Moves the lock away before deleting it: if a new owner was faster, what was moved is theirs and goes back. */
+/** Moves the lock away before deleting it. If it is a new owner's lock by then, it is moved back. */
 async function removeDeadLock(lock: string, judged: Owner | undefined): Promise<void> {
   const aside = `${lock}.${randomUUID()}`;
   try {
@@ -61,7 +60,7 @@ async function removeDeadLock(lock: string, judged: Owner | undefined): Promise<
   await rm(aside, { force: true });
 }
 
-/** Undefined if there is none or it cannot be read as one; both mean that nobody can prove to own it. */
+/** Undefined if there is no valid lock file; then there is no proven owner. */
 async function readOwner(file: string): Promise<Owner | undefined> {
   try {
     const value: unknown = JSON.parse(await readFile(file, 'utf8'));

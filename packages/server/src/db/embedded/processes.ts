@@ -1,6 +1,6 @@
 /**
- * What can be known of other processes of this machine. A bare pid proves nothing, because numbers are
- * used again (in a container, after each restart), so a process is named by its pid and its start.
+ * Information about other processes of this machine. A pid alone proves nothing, because pids are reused (in a
+ * container after each restart), so a process is identified by its pid and its start time.
  */
 import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
@@ -8,10 +8,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 
 const CHECK_INTERVAL_MS = 25;
-/** Position of the start time in /proc/PID/stat, counted from the field behind the command's name. */
+/** Position of the start time in /proc/PID/stat, counted from the field after the command's name. */
 const START_TIME_FIELD = 19;
 
-/** A text that no other process of this machine has, or undefined if there is no such process. */
+/** A string that is unique to this process, or undefined if there is no such process. */
 export async function processIdentity(pid: number): Promise<string | undefined> {
   if (process.platform !== 'linux') return askPs(pid, 'lstart');
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => undefined);
@@ -25,7 +25,7 @@ export async function processIdentity(pid: number): Promise<string | undefined> 
 /** The command line of a process, or undefined if there is no such process. */
 export async function commandLine(pid: number): Promise<string | undefined> {
   if (process.platform !== 'linux') return askPs(pid, 'args');
-  // Not /proc/PID/cwd or exe: root inside a container may not look at those of another user.
+  // Not /proc/PID/cwd or exe: root inside a container may not read those of another user.
   const text = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
   return text.replaceAll('\0', ' ').trim() || undefined;
 }
@@ -37,7 +37,7 @@ async function askPs(pid: number, column: string): Promise<string | undefined> {
 
 export type SignalStep = { signal: NodeJS.Signals; waitMs: number };
 
-/** Sends one signal after the other until the process is gone. False if it outlived all of them. */
+/** Sends one signal after the other until the process is gone. Returns false if it survived all of them. */
 export async function endProcess(pid: number, steps: readonly SignalStep[]): Promise<boolean> {
   const identity = await processIdentity(pid);
   for (const { signal, waitMs } of steps) {
@@ -45,7 +45,7 @@ export async function endProcess(pid: number, steps: readonly SignalStep[]): Pro
     try {
       process.kill(pid, signal);
     } catch {
-      // Gone in the meantime, which the next look will tell; or not ours, and then it will stay.
+      // Gone meanwhile, which the next check detects; or not permitted, and then it stays.
     }
     const deadline = performance.now() + waitMs;
     while (performance.now() < deadline) {

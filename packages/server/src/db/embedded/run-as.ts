@@ -1,6 +1,6 @@
 /**
- * PostgreSQL refuses to run as root, so root starts it as somebody else. Who that is decides who owns the
- * data: the owner of the existing data, else of the folder it will lie in, else a user made for this.
+ * PostgreSQL refuses to run as root, so root starts it as another user: the owner of the existing data, else of the
+ * folder that will contain it, else a user created for this.
  */
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process';
 import { readFile, stat } from 'node:fs/promises';
@@ -9,7 +9,7 @@ import { dirname } from 'node:path';
 const PREFERRED_USERS = ['postgres', 'nobody'];
 const MAX_OUTPUT_CHARS = 20_000;
 
-/** Undefined: as whoever we are. */
+/** Undefined: the current user. */
 export type User = { uid: number; gid: number } | undefined;
 
 export async function chooseUser(cluster: string): Promise<User> {
@@ -26,7 +26,7 @@ export async function chooseUser(cluster: string): Promise<User> {
   }
   if (owner && owner.uid !== 0) return owner;
 
-  // initdb looks its user up by id, so only users that the system knows can be taken.
+  // initdb looks its user up by id, so only users that the system knows are possible.
   const known = await knownUsers();
   const near = await ownerOfNearestFolder(cluster);
   const user =
@@ -51,7 +51,7 @@ async function ownerOfNearestFolder(path: string): Promise<{ uid: number; gid: n
   return (await ownerOf(parent)) ?? (parent === path ? { uid: 0, gid: 0 } : ownerOfNearestFolder(parent));
 }
 
-/** The users of this system that are not root. */
+/** The users of this system except root. */
 async function knownUsers(): Promise<{ name: string; uid: number; gid: number }[]> {
   const passwd = await readFile('/etc/passwd', 'utf8').catch(() => '');
   return passwd
@@ -62,14 +62,14 @@ async function knownUsers(): Promise<{ name: string; uid: number; gid: number }[
 }
 
 export function spawnAs(user: User, command: string, args: readonly string[], options: SpawnOptions): ChildProcess {
-  // The caller's own variables (PGDATA, LC_ALL, TZ …) must not change what the database does.
+  // The caller's own variables (PGDATA, LC_ALL, TZ …) must not affect the database.
   const env = { PATH: process.env.PATH, LC_ALL: 'C', TZ: 'UTC' };
   return spawn(command, args, { ...options, ...user, env });
 }
 
 export type CommandOutcome = { ok: boolean; output: string };
 
-/** Runs a short command to its end. Never throws: what went wrong is in the output. */
+/** Runs a short command to its end. Never throws: errors are in the output. */
 export function runAs(
   user: User,
   command: string,

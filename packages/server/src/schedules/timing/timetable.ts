@@ -1,6 +1,6 @@
 /**
- * The times of one schedule: its nominal times, and when each is due. Pure and cheap (about 3 µs), so a timetable is made
- * where it is needed and not kept: keeping 10,000 of them cost more in garbage collection than it saved.
+ * The times of one schedule: its nominal times, and when each is due. Pure and cheap (about 3 µs), so a timetable is
+ * created on demand; a cache costs more in garbage collection than it saves.
  */
 import type { ScheduleTiming } from '@drover/protocol';
 import { type Days, type Occurrences, occurrencesOf } from './occurrences.js';

@@ -1,4 +1,7 @@
-/** One connection of one worker, from `hello` to its end: frames of the worker become calls of its session, and back. */
+/**
+ * One connection of one worker, from `hello` to its end: frames of the worker become calls of its session, and the
+ * reverse.
+ */
 import { DroverError, type Hello, type Outcome, STREAM_VERSION, type WorkerMessage } from '@drover/protocol';
 import type { Logger } from 'pino';
 import { DatabaseError, isPassing } from '../../db/database-error.js';
@@ -22,11 +25,11 @@ export type WorkerConnectionDeps = { sessions: WorkerSessions; logger: Logger };
 type Wire = { send(frame: string): void; close(reason: string): void; terminate(): void };
 
 export type WorkerConnection = {
-  /** Whether hello has come. */
+  /** Whether hello has arrived. */
   readonly isGreeted: boolean;
   receive(text: string): void;
   refuse(error: DroverError): void;
-  /** The socket is gone. */
+  /** Called when the socket is gone. */
   closed(): void;
 };
 
@@ -41,11 +44,11 @@ export function createWorkerConnection({ sessions, logger }: WorkerConnectionDep
     logger.warn({ code: error.code, worker: session?.name }, `a worker was refused: ${error.message}`);
     wire.send(refusedText(error));
     wire.close(error.code);
-    // at once: a peer that does not leave must get no more jobs meanwhile
+    // at once, because a peer that does not close must get no more jobs
     leave('it was refused');
   }
 
-  /** The connection serves its session no longer; whatever still comes over it is ignored. */
+  /** The connection no longer serves its session; later frames are ignored. */
   function leave(why: string): void {
     isOpen = false;
     if (session) sessions.leave(session, why);
@@ -112,7 +115,7 @@ function handle(ways: Ways, session: Session, message: Exclude<WorkerMessage, He
   }
 }
 
-/** A frame with a number is acknowledged by it, as a whole; otherwise each outcome by its name. */
+/** A frame with a number is acknowledged as a whole by its number; otherwise each outcome is acknowledged. */
 async function settle(
   { sessions, wire }: Ways,
   session: Session,

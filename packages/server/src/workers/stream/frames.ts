@@ -1,14 +1,17 @@
-/** The frames that a server sends over the worker stream, as texts. What comes by the thousand is put together by hand. */
+/** The frames that a server sends over the worker stream, as strings. Frequent ones are encoded by hand. */
 import { type DroverError, type Grant, type ServerMessage, STREAM_VERSION } from '@drover/protocol';
 import type { GrantedJob, Welcome } from '../../sessions/channel.js';
 
 export const HAND_BACK = '{"kind":"handBack"}';
 export const MOVE_ON = '{"kind":"moveOn"}';
 
-/** Characters after which a frame is full. One more job is within what a worker takes: a payload has a limit too. */
+/**
+ * Characters after which a frame is full. One more job still fits into what a worker accepts, because payloads are
+ * limited.
+ */
 const ASSIGN_LENGTH = 4 * 1024 * 1024;
 
-/** For each of the rarer frames. */
+/** For the less frequent frames. */
 export function frameText(message: ServerMessage): string {
   return JSON.stringify(message);
 }
@@ -25,7 +28,7 @@ export function refusedText({ code, message }: DroverError): string {
 export function sendAssignments(jobs: readonly GrantedJob[], send: (frame: string) => void): void {
   let texts = '';
   for (const { assignment } of jobs) {
-    // added up, not joined: that would copy every assignment once more
+    // concatenated, because a join would copy every assignment once more
     texts += texts === '' ? assignment : `,${assignment}`;
     if (texts.length < ASSIGN_LENGTH) continue;
     send(`{"kind":"assign","jobs":[${texts}]}`);
@@ -34,7 +37,7 @@ export function sendAssignments(jobs: readonly GrantedJob[], send: (frame: strin
   if (texts !== '') send(`{"kind":"assign","jobs":[${texts}]}`);
 }
 
-/** Naming a thousand grants would cost both sides as much as their outcomes. */
+/** One number instead of a thousand grants, which would cost as much as their outcomes. */
 export function batchAckText(batch: number): string {
   return `{"kind":"ack","items":[],"stale":[],"batch":${batch}}`;
 }

@@ -1,6 +1,6 @@
 /**
- * Parses what a worker sends. Plain successes in an `outcomes` frame come by the thousand and are checked by hand (0.1 µs each
- * against 1.5 µs with the schema), everything else with the schema.
+ * Parses frames of a worker. Plain successes in an `outcomes` frame are frequent and checked by hand, fifteen times
+ * faster than by the schema; everything else is checked by the schema.
  */
 import {
   invalidInput,

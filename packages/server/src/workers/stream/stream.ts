@@ -1,9 +1,10 @@
 /**
- * The worker stream, one way in which workers reach their sessions: accepts WebSocket connections, authenticates them, and turns
- * frames into calls. See worker-messages in the protocol for who may say what, and why every frame may be lost or repeated.
+ * The worker stream, the WebSocket transport of workers: accepts WebSocket connections, authenticates them, and turns
+ * frames into calls. See worker-messages in the protocol for the messages, and why every frame may be lost or
+ * repeated.
  *
- * Invariants: a connection says `hello` first; nothing is sent to a worker before its session is durable; a frame that violates
- * the protocol ends the connection with the reason, never the server.
+ * Invariants: a connection says `hello` first; nothing is sent to a worker before its session is durable; a frame
+ * that violates the protocol ends the connection with the reason, never the server.
  */
 import type { IncomingMessage } from 'node:http';
 import { DroverError, LIMITS } from '@drover/protocol';
@@ -38,7 +39,8 @@ export function createWorkerStream(deps: StreamDeps): WorkerStream {
       close: (reason) => socket.close(1008, reason.slice(0, 120)),
       terminate: () => socket.terminate(),
     });
-    // Only until the hello comes. The database's answer to it is not the worker's fault, and has its own deadline.
+    // Only until the hello arrives. The database's part in the answer is not the worker's fault, and has its own
+    // deadline.
     const helloLimit = setTimeout(() => {
       if (connection.isGreeted) return;
       connection.refuse(new DroverError('invalid_request', `no hello within ${helloTimeoutMs / 1000} seconds`));
