@@ -1,5 +1,5 @@
--- Finished jobs, one partition per day of finishing: the past never slows the present, and retention drops partitions. This
--- table carries the indexes that search needs; each is paid for once, when the job finishes.
+-- Finished jobs, one partition per day of finishing: old jobs do not slow down the present, and retention drops
+-- partitions. This table has the indexes that search needs; each is paid for once, when the job finishes.
 create table drover.job_history (
   id uuid not null,
   parent_id uuid,
@@ -41,7 +41,7 @@ create index job_history_not_succeeded on drover.job_history (state, id) where s
 create index job_history_tags on drover.job_history using gin (tags) where tags is not null;
 create index job_history_own_retention on drover.job_history (keep_until) where keep_until is not null;
 
--- Takes what no day's partition takes, so that a finish never fails for want of one.
+-- Takes rows of days without a partition, so that a missing partition never fails a finish.
 create table drover.job_history_other partition of drover.job_history default;
 
 -- Makes the partitions of the days from yesterday to `days_ahead` days from now. `attach` locks far less than
@@ -77,7 +77,7 @@ end $$;
 
 select drover.ensure_history_partitions(3);
 
--- For people: every job in one place. Programs use the HTTP API.
+-- For people: all jobs in one view. Programs use the HTTP API.
 create view drover.jobs as
 select id, type, queue, state, priority, attempt, max_attempts, tags, payload, null::json as result, null::json as error,
   progress, parent_id, session_id, created_at, run_at, started_at, null::timestamptz as finished_at, expires_at

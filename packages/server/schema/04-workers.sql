@@ -1,4 +1,4 @@
--- Servers, workers and what steers them.
+-- Servers, workers, pauses, and the settings of the cluster.
 
 create table drover.server (
   id uuid primary key,
@@ -47,7 +47,7 @@ create table drover.session (
 
 create index session_live on drover.session (expires_at) where ended_at is null;
 
--- What is paused, by whom and why: the cluster, a queue or a type of jobs. (The pause of a worker is in its session.)
+-- What is paused, by whom and why: the cluster, a queue or a type of jobs. The pause of a worker is in its session.
 create table drover.pause (
   scope text not null check (scope in ('cluster', 'queue', 'type')),
   name text collate "C" not null,
@@ -81,5 +81,5 @@ create table drover.setting (
   name text primary key,
   value json not null
 );
--- Which cluster this is. A worker keeps it with what it has not delivered, and does not deliver that to another cluster.
+-- The cluster's id. A worker stores it with its undelivered outcomes and does not deliver them to another cluster.
 insert into drover.setting (name, value) values ('clusterId', to_json(gen_random_uuid()));

@@ -1,4 +1,4 @@
--- What became of attempts: the list in a job's row, and the counts per minute.
+-- Attempts: the list in a job's row, and the counts per minute.
 
 -- A timestamp as the API shows it.
 create function drover.iso(at timestamptz) returns text
@@ -6,7 +6,7 @@ language sql immutable as $$
   select to_char(at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
 $$;
 
--- The attempts of a job and one more. Of more than 50, the first ten and the latest stay.
+-- Appends an attempt to a job's list. Of more than 50 attempts, the first ten and the latest are kept.
 create function drover.add_attempt(
   attempts json[], attempt int, outcome text, started_at timestamptz, session_id uuid, error json
 ) returns json[]
@@ -24,8 +24,8 @@ language sql stable as $$
   )
 $$;
 
--- What happened in a minute, written by the statement that made it happen. One row per server and lane, so that servers never
--- wait for each other here.
+-- Totals per minute, written by the statement that makes the change. One row per server and lane, so that servers
+-- never wait for each other here.
 create table drover.rollup (
   minute timestamptz not null,
   server_id uuid not null,

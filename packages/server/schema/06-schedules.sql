@@ -29,7 +29,7 @@ create table drover.schedule (
   -- a server with older rules replaced a next time that was found by newer ones
   rules_outdated boolean not null default false,
   handled_until timestamptz not null,
-  -- the nominal time of an occurrence that waits for the job of the one before
+  -- the nominal time of an occurrence that waits for the previous job
   waiting_at timestamptz,
   last_job_id uuid,
   last_fired_at timestamptz,

@@ -1,5 +1,5 @@
--- How a job comes into being: drover.insert_jobs, and COPY followed by drover.finish_copy for large plain batches. There is no
--- third way. API, SDK, children, schedules, triggers and the public SQL functions all end here (docs/internals/enqueue.md).
+-- How jobs are created: by drover.insert_jobs, or by COPY followed by drover.finish_copy for large plain batches.
+-- API, SDK, children, schedules, triggers and the public SQL functions all end here (docs/internals/enqueue.md).
 
 -- The timestamp in a UUIDv7; -infinity for any other UUID.
 create function drover.id_time(id uuid) returns timestamptz
@@ -11,7 +11,7 @@ language sql immutable as $$
   end
 $$;
 
--- A UUIDv7 of now, for callers that bring no id.
+-- A new UUIDv7, for callers without an id.
 create function drover.new_id() returns uuid
 language sql volatile as $$
   select (
@@ -102,8 +102,8 @@ begin
   return array(select unnest(ids) except select unnest(added));
 end $$;
 
--- The same for a JSON array of objects with id, type, queue, payload (JSON text) and options: for children, triggers and the
--- public functions, which make their jobs inside SQL.
+-- The same for a JSON array of objects with id, type, queue, payload (JSON text) and options: for children, triggers
+-- and the public functions, which create their jobs in SQL.
 create function drover.insert_job_rows(batch json) returns uuid[]
 language plpgsql
 set search_path = drover, pg_temp

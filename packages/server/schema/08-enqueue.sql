@@ -9,7 +9,7 @@ begin
   raise exception 'drover: %: expected %, got %', field, expected, coalesce(left(got, 200), 'nothing') using errcode = 'invalid_parameter_value';
 end $$;
 
--- A field that is absent and one that is null mean the same.
+-- An absent field and a null field mean the same.
 create function drover.is_absent(value json) returns boolean
 language sql immutable as $$
   select value is null or json_typeof(value) = 'null'
