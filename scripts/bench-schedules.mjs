@@ -1,7 +1,7 @@
 /**
- * `node scripts/bench-schedules.mjs [schedules] [due] [seconds] [idle seconds]`: how late occurrences are when many fall on one
- * instant (or into so many seconds), and what idle schedules cost. One server in this process on an embedded PostgreSQL; nobody runs
- * the jobs. The CPU of PostgreSQL is known on Linux alone.
+ * `node scripts/bench-schedules.mjs [schedules] [due] [seconds] [idle seconds]`: measures how late occurrences are
+ * when many are due at the same time (or within so many seconds), and what idle schedules cost. One server in this
+ * process on an embedded PostgreSQL, without workers. The CPU of PostgreSQL is measured on Linux only.
  */
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -60,7 +60,7 @@ async function idleShare() {
   return `server ${share(serverMs)}, PostgreSQL ${share(postgresMs)} of a core`;
 }
 
-/** Begins to count the CPU of this process, which is the server, and of PostgreSQL. */
+/** Starts to count the CPU time of this process, which is the server, and of PostgreSQL. */
 function cpuCounter() {
   const before = process.cpuUsage();
   const postgresBefore = postgresCpuMs();
@@ -71,8 +71,8 @@ function cpuCounter() {
 }
 
 /**
- * Of the processes that live (their user and system time is the first number of schedstat, in nanoseconds) and of those that have
- * ended (which their parent knows, in hundredths of a second).
+ * The CPU time of live processes (the first number of schedstat, in nanoseconds) and of ended ones (known to their
+ * parent, in hundredths of a second).
  */
 function postgresCpuMs() {
   if (process.platform !== 'linux') return Number.NaN;
@@ -91,7 +91,7 @@ function postgresCpuMs() {
   return total;
 }
 
-/** All of them once a year, as rows like those the API makes, with the next time far away. */
+/** Schedules that fire once a year, as rows like those of the API, with a distant next time. */
 async function putSchedules() {
   const definition = {
     ...{
@@ -125,7 +125,7 @@ async function measureInstant() {
     [due, instant, seconds],
   );
   const spareMs = instant.getTime() - Date.now();
-  // what is due before it is there is late by the preparation
+  // an occurrence that is due before its schedule exists is late by the preparation
   if (spareMs < 0) console.log(`NOT VALID: the preparation ended ${-spareMs} ms after the instant`);
   await sleep(spareMs - 500);
   const since = cpuCounter();

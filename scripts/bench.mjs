@@ -1,6 +1,6 @@
 /**
- * `npm run bench`: prepares what the benchmark needs and starts it. The peers live in bench/ with a package.json of
- * their own, together with a Node 22 (two peers ask for it) that runs every measured process, Drover's too.
+ * `npm run bench`: prepares the benchmark and starts it. The peers are in bench/ with their own package.json,
+ * together with a Node 22 (two peers require it) that runs every measured process, including Drover's.
  */
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -24,7 +24,7 @@ for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => child.kill(
 child.on('exit', (code) => process.exit(code ?? 1));
 
 function installPeers() {
-  // npm leaves this file in node_modules when an installation is complete.
+  // npm writes this file to node_modules when an installation is complete.
   if (existsSync(join(bench, 'node_modules/.package-lock.json'))) return;
   say('installing the peers into bench/node_modules');
   execFileSync('npm', ['ci', '--no-audit', '--no-fund'], { cwd: bench, stdio: 'inherit' });
@@ -37,7 +37,7 @@ function buildDrover() {
 
 function installRedis() {
   if (commandExists('redis-server')) return;
-  if (process.getuid?.() !== 0 || !commandExists('apt-get')) return; // run.mjs says loudly what is left out
+  if (process.getuid?.() !== 0 || !commandExists('apt-get')) return; // run.mjs reports what is left out
   say('redis-server is missing: installing it with apt-get (it is not started as a service by us)');
   const install = () => spawnSync('apt-get', ['install', '-y', '--no-install-recommends', 'redis-server']).status === 0;
   if (install()) return;
@@ -45,7 +45,7 @@ function installRedis() {
   if (!install()) say('apt-get could not install redis-server');
 }
 
-/** The platform package of `node` is the binary itself: no install script has to run. */
+/** The platform package of `node` is the binary itself, so no install script is needed. */
 function findNode() {
   const bundled = join(bench, `node_modules/node-${process.platform}-${process.arch}/bin/node`);
   if (existsSync(bundled)) return bundled;

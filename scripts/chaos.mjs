@@ -1,12 +1,12 @@
 /**
- * `npm run chaos`: makes the repository and the machine ready for the fault suite and runs it in this process, so
- * that a signal reaches it. It needs root on Linux, for network namespaces; elsewhere it says so and ends with 2.
+ * `npm run chaos`: prepares the repository and the machine for the fault suite and runs it in this process, so that a
+ * signal reaches it. It needs root on Linux, for network namespaces; elsewhere it reports that and exits with 2.
  */
 import { register } from 'tsx/esm/api';
 import { installMissing } from './debian-tools.mjs';
 import { setup } from './setup.mjs';
 
-/** Command or file → the Debian package that brings it. */
+/** Command or file → the Debian package that contains it. */
 const TOOLS = { ip: 'iproute2', tc: 'iproute2', iptables: 'iptables', faketime: 'faketime' };
 const args = process.argv.slice(2);
 if (process.platform !== 'linux' || process.getuid?.() !== 0) {

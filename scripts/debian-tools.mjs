@@ -1,21 +1,27 @@
-/** Tools that some tests need and that Debian has: installed where we may, and told of where they stay missing. */
+/** Tools from Debian packages that some tests need: installed where possible, otherwise reported. */
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 
 const APT_GET = '/usr/bin/apt-get';
-/** Of one apt-get. Its downloads give up long before that; a time-out in the midst of unpacking would leave a broken package. */
+/**
+ * Limit for one apt-get. Its downloads time out long before that; a timeout during unpacking would leave a broken
+ * package.
+ */
 const APT_TIMEOUT_MS = 180_000;
 const APT_OPTIONS = [
   '-qq',
   ...['-o', 'Acquire::Retries=1', '-o', 'Acquire::http::Timeout=15', '-o', 'Acquire::https::Timeout=15'],
-  // somebody else may be installing at this moment
+  // another installation may be running
   ...['-o', 'DPkg::Lock::Timeout=60'],
 ];
 
-/** Test file → what it needs: command → package. Without it, its tests are left out and say so; with CI set they fail. */
+/**
+ * Test file → command → package. Without the command, the tests of the file are skipped with a message; with CI set
+ * they fail.
+ */
 const OF_TESTS = { 'test/scenarios/clock-jumps.test.ts': { faketime: 'faketime' } };
 
-/** For the test files whose path contains one of the filters; for all of them if there are none. */
+/** Installs for the test files whose path contains one of the filters, or for all test files. */
 export function installForTests(filters = []) {
   for (const [file, tools] of Object.entries(OF_TESTS)) {
     const isWanted = filters.length === 0 || filters.some((filter) => file.includes(filter));
@@ -23,7 +29,7 @@ export function installForTests(filters = []) {
   }
 }
 
-/** Takes command → package. Gives the commands that are still missing. */
+/** Takes command → package. Returns the commands that are still missing. */
 export function installMissing(tools, purpose) {
   const missing = Object.keys(tools).filter((tool) => !hasCommand(tool));
   if (missing.length > 0 && process.getuid?.() === 0 && existsSync(APT_GET)) {

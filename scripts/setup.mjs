@@ -1,6 +1,6 @@
 /**
- * What must be there before anything of this repository can run: a fitting Node, the packages of the lock
- * file, and the compiled sources. Nothing is done twice, so every script can begin with it.
+ * Prepares the repository: checks the version of Node, installs the packages of the lock file, and compiles the
+ * sources. Completed steps are skipped, so every script can start with it.
  */
 import { spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
@@ -13,7 +13,7 @@ export const cli = join(root, 'packages/server/dist/cli/main.js');
 const MIN_NODE = [20, 19];
 const PACKAGES = ['packages/protocol', 'packages/sdk', 'packages/server'];
 
-/** Ends the process with a clear message if the repository cannot be made ready. */
+/** Ends the process with a clear message if the repository cannot be prepared. */
 export function setup() {
   checkNode();
   install();
@@ -30,15 +30,15 @@ function checkNode() {
 export function install() {
   if (isInstalled()) return;
   console.log('Installing the packages of package-lock.json …');
-  // `npm ci` takes exactly the locked versions and never writes the lock file. The compiler is a development
-  // dependency, so it must also come where NODE_ENV is production.
+  // `npm ci` installs exactly the locked versions and never writes the lock file. The compiler is a development
+  // dependency, so development dependencies are installed even if NODE_ENV is production.
   const { status } = npm(['ci', '--include=dev', '--loglevel=error'], { stdio: ['ignore', 'ignore', 'inherit'] });
   if (status !== 0) fail('npm ci failed; its messages are above');
 }
 
 /**
- * Whether node_modules holds what the lock file says, by the list that npm leaves there: it is also right after
- * an `npm ci` or `npm install` by hand. Optional packages may be missing, most are for other platforms.
+ * Whether node_modules matches the lock file, by the list that npm writes there; it is also correct after an `npm ci`
+ * or `npm install` by hand. Optional packages may be missing, because most are for other platforms.
  */
 function isInstalled() {
   const wanted = readJson(join(root, 'package-lock.json'))?.packages ?? {};
@@ -49,7 +49,7 @@ function isInstalled() {
   });
 }
 
-/** The compiler is incremental: with nothing to do it takes well under a second. */
+/** The compiler is incremental: without changes it takes well under a second. */
 export function build() {
   const tsc = join(root, 'node_modules/typescript/bin/tsc');
   if (!existsSync(cli)) console.log('Building …');
@@ -61,7 +61,7 @@ export function build() {
   linkCommand();
 }
 
-/** The compiler leaves the output of a source that is gone, and npm would publish it. */
+/** The compiler keeps the output of deleted sources, and npm would publish it. */
 function removeStaleOutput(folder) {
   for (const file of readdirSync(join(folder, 'dist'), { recursive: true })) {
     const module = /^(.*?)(\.d\.ts|\.js)(\.map)?$/.exec(file)?.[1];
@@ -69,7 +69,7 @@ function removeStaleOutput(folder) {
   }
 }
 
-/** npm links a command when it installs, and only if its file is there, which before the first build it is not. */
+/** npm links a command when it installs, but only if its file exists, which it does not before the first build. */
 function linkCommand() {
   const link = join(root, 'node_modules/.bin/drover');
   if (process.platform === 'win32' || existsSync(link)) return;
@@ -78,7 +78,7 @@ function linkCommand() {
   symlinkSync('../drover/dist/cli/main.js', link);
 }
 
-/** The npm that started us, or the one of the path. */
+/** The npm that started us, or the one on the path. */
 export function npm(args, options) {
   const own = process.env.npm_execpath;
   const command = own?.endsWith('.js') ? [process.execPath, own] : ['npm'];

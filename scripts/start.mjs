@@ -1,6 +1,6 @@
 /**
- * `npm start`: makes the repository ready, then becomes `drover dev`. It is one process, so a signal that
- * reaches it has reached Drover and nothing has to be forwarded.
+ * `npm start`: prepares the repository, then becomes `drover dev`. Both run in one process, so signals need no
+ * forwarding.
  */
 import { pathToFileURL } from 'node:url';
 import { cli, setup } from './setup.mjs';
@@ -13,8 +13,8 @@ process.argv = [process.execPath, cli, 'dev', ...process.argv.slice(2)];
 await import(pathToFileURL(cli).href);
 
 /**
- * npm runs scripts through a shell, and a shell that is told to end does not tell us. So when our parent is
- * gone, we stop as if the signal had come here.
+ * npm runs scripts through a shell that does not forward signals. So when our parent process ends, we stop as if the
+ * signal had come here.
  */
 function stopWithParent() {
   const parent = process.ppid;

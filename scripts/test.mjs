@@ -1,13 +1,13 @@
 /**
- * `npm test`: makes the repository ready, runs the tests, and then a short run of the fault suite. Arguments go to vitest
- * (`npm test -- cli`); with them the fault run is left out, unless one of them is `faults`.
+ * `npm test`: prepares the repository, runs the tests, and then a short run of the fault suite. Arguments are passed
+ * to vitest (`npm test -- cli`); with arguments the fault run is skipped, unless one of them is `faults`.
  */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { installForTests } from './debian-tools.mjs';
 import { root, setup } from './setup.mjs';
 
-/** Long enough for every episode of the plan; the seed is fixed, so that each run has the same faults. */
+/** Long enough for every episode of the plan. The seed is fixed, so that each run has the same faults. */
 const FAULT_RUN = ['--minutes', '1.8', '--rate', '120', '--seed', '1811'];
 /** Exit code of the fault suite on a machine that cannot run it. */
 const NOT_POSSIBLE = 2;

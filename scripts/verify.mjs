@@ -1,6 +1,6 @@
 /**
- * `npm run verify`: everything that must hold before a change lands, each step with its time. Ends at the
- * first step that fails. `npm run verify -- types packed` runs only these steps.
+ * `npm run verify`: everything that must pass before a change is merged, each step with its time. Ends at the first
+ * step that fails. `npm run verify -- types packed` runs only these steps.
  */
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -44,7 +44,7 @@ function runScript(path, args) {
   if (status !== 0) throw new Error('its messages are above');
 }
 
-/** What a user gets: the packages as they would be published, in a folder with nothing else. */
+/** Tests the packages as they would be published, in an otherwise empty folder. */
 async function tryPackedPackages() {
   const folder = mkdtempSync(join(tmpdir(), 'drover-verify-'));
   try {
