@@ -1,15 +1,16 @@
 /**
- * Breaks the real system from outside, so that a rule must turn red: each control does what a bug of ours would do. Two
- * kinds are not here: units.ts removes journals, and starts the processes with fencing, self-stop or beacon switched off.
+ * Breaks the real system from outside, so that a rule must fail: each control has the effect of a possible bug of
+ * ours. Two kinds are elsewhere: units.ts removes journals, and starts processes with fencing, self-stop or beacon
+ * switched off.
  */
 import type pg from 'pg';
 import type { Control } from './options.js';
 
-/** Of the rows that a control may touch, how many it does. */
+/** Share of the rows that a control may change. */
 const SHARE = 0.01;
 
 const SABOTAGE: Partial<Record<Control, string>> = {
-  // an insert that is acknowledged and was never made
+  // an insert that is acknowledged and was never executed
   'durable-insert': `
     create function chaos.drop_insert() returns trigger language plpgsql as $$ begin
       if random() < ${SHARE} then return null; end if;
@@ -17,7 +18,7 @@ const SABOTAGE: Partial<Record<Control, string>> = {
     end $$;
     create trigger chaos_drop_insert before insert on drover.job
       for each row when (new.type = 'noop') execute function chaos.drop_insert();`,
-  // a job that has ended stays in the queue, and so runs and ends again
+  // a finished job stays in the queue, and so runs and ends again
   'one-ending': `
     create function chaos.keep_ended() returns trigger language plpgsql as $$ begin
       if random() < ${SHARE} and (select count(*) from chaos.ended where id = new.id) < 2 then
@@ -28,7 +29,7 @@ const SABOTAGE: Partial<Record<Control, string>> = {
     end $$;
     create trigger keep_ended after insert on drover.job_history
       for each row when (new.type = 'noop' and new.state = 'succeeded') execute function chaos.keep_ended();`,
-  // what a parent enqueued is kept, although the parent failed
+  // a parent's children are kept although the parent failed
   'atomic-children': `
     create function chaos.keep_children() returns trigger language plpgsql as $$ begin
       insert into drover.job (id, queue, type, payload, parent_id)
@@ -39,7 +40,7 @@ const SABOTAGE: Partial<Record<Control, string>> = {
       for each row when (new.type = 'broken-parent' and new.state = 'failed') execute function chaos.keep_children();`,
 };
 
-/** Controls that do their harm by themselves, without a fault of the plan. */
+/** Controls that do harm by themselves, without a fault of the plan. */
 export function needsNoFault(control: Control): boolean {
   return SABOTAGE[control] !== undefined;
 }

@@ -1,9 +1,10 @@
-/** What a run of the fault suite is told: from the command line to checked values. */
+/** The options of a run of the fault suite, parsed and checked from the command line. */
 import { parseArgs } from 'node:util';
 
 /**
- * Controls: what can be taken away, and the rules that must then be violated. A run that does not find all of them is blind.
- * The first three switch off a protection of the product, the others break the system from outside (see controls.ts).
+ * Controls: what can be removed, and the rules that must then be violated. A run that does not find all of them is
+ * blind. The first three switch off a protection of the product, the others break the system from outside (see
+ * controls.ts).
  */
 export const FOUND_WITHOUT = {
   fencing: ['S3r'],
@@ -30,7 +31,7 @@ export type ChaosOptions = {
   workers: number;
   without: Control[];
   faults: FaultGroup[];
-  /** Keeps the database's folder after the run; logs and notes are always kept. */
+  /** Keeps the database's folder after the run. Logs and records are always kept. */
   keep: boolean;
 };
 
@@ -63,7 +64,7 @@ export function readOptions(args: string[]): ChaosOptions {
   };
 }
 
-/** The command that makes the same run. */
+/** The command that repeats the run. */
 export function commandOf(options: ChaosOptions): string {
   const { minutes, seed, mode, rate, servers, workers, without, faults } = options;
   const flags = Object.entries({ minutes, seed, mode, rate, servers, workers }).map(

@@ -1,11 +1,11 @@
-/** Chance that a seed repeats: the same seed gives the same numbers on every machine. */
+/** Seeded random numbers: the same seed gives the same numbers on every machine. */
 export type Random = {
-  /** From 0 up to, not including, 1. */
+  /** From 0 (inclusive) to 1 (exclusive). */
   next(): number;
   between(low: number, high: number): number;
   whole(low: number, high: number): number;
   pick<Value>(values: readonly Value[]): Value;
-  /** Another stream, independent of how much is taken from this one. */
+  /** Another stream, independent of how many numbers were taken from this one. */
   fork(label: string): Random;
 };
 

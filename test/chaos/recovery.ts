@@ -1,6 +1,6 @@
 /**
- * After the faults: every server that should be alive answers, says it is healthy and knows every worker that should be alive;
- * and every worker completes a job that only it offers, added through every server.
+ * After the faults: every server that should be alive answers, reports that it is healthy, and knows every worker
+ * that should be alive; and every worker completes a job that only it offers, added through every server.
  */
 import { newId } from '@drover/protocol';
 import { createClient } from '@drover/sdk';
@@ -59,7 +59,7 @@ async function completesJob(
     await client.job(job.id).result({ timeout: WITHIN });
     return true;
   } catch {
-    // whatever the reason, this is the finding
+    // any error is the finding
     return false;
   }
 }

@@ -1,4 +1,4 @@
-/** What a run says at its end, and the exit code that follows. */
+/** The final output of a run, and its exit code. */
 import { type ChaosOptions, commandOf, FOUND_WITHOUT } from './options.js';
 import type { Finding } from './rules/rule.js';
 
@@ -21,7 +21,7 @@ export function report(findings: readonly Finding[], options: ChaosOptions, comm
   return broken.length === 0 ? 0 : 1;
 }
 
-/** A run without a protection is good if it found all that the protection prevents. */
+/** A run without a protection is good if it found everything that the protection prevents. */
 function reportControl(broken: readonly Finding[], without: ChaosOptions['without']): number {
   const found = new Set(broken.map(({ code }) => code));
   const unseen = without.flatMap((control) => {

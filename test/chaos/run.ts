@@ -1,8 +1,8 @@
 /**
- * The fault suite: starts everything, carries out the faults, waits until all is done, and checks the rules.
+ * The fault suite: starts everything, executes the faults, waits until all jobs are done, and checks the rules.
  *
- * Exit code 0: every rule held, or, without a protection, the run found what it should. 1: not so, or the run itself went
- * wrong. 2: this machine cannot do it.
+ * Exit code 0: every rule held or, without a protection, the run found the expected violations. 1: otherwise, or the
+ * run itself failed. 2: this machine cannot run it.
  */
 import { type ChildProcess, execFileSync, fork } from 'node:child_process';
 import { EventEmitter, once } from 'node:events';
@@ -42,13 +42,13 @@ const VERDICT_MS = LEASE_MS + 4000;
 const DRAIN_MS = 120_000;
 /** In liveness mode: the share of the time before only the core is left. */
 const BREAK_AT = 0.5;
-/** One of so many workers is heedful: it takes no job whose handler ignores its signal. */
+/** One of this many workers takes no job whose handler ignores its signal. */
 const HEEDFUL_EVERY = 3;
 
 type Run = {
   options: ChaosOptions;
   folder: string;
-  /** Undone in the opposite order when the run is over. */
+  /** Undone in reverse order when the run is over. */
   closing: (() => Promise<void> | void)[];
   signal: AbortSignal;
 };
@@ -68,7 +68,7 @@ export async function main(args: string[]): Promise<number> {
     return 2;
   }
   const folder = mkdtempSync(join(tmpdir(), 'drover-chaos-'));
-  // PostgreSQL runs as another user and must get through
+  // PostgreSQL runs as another user and needs access
   execFileSync('chmod', ['755', folder]);
   for (const name of ['logs', 'witness', 'data', 'clocks', 'journals']) mkdirSync(join(folder, name));
   const stopped = new AbortController();
@@ -166,7 +166,7 @@ async function createUnits({ options, folder }: Run, network: Network, database:
     serverMachines.push(await network.addMachine(`s${index}`, ['front', 'back']));
   }
   const workerNames = Array.from({ length: options.workers }, (_, index) => `worker${index + 1}`);
-  // in liveness mode a single worker is left, which must take everything
+  // in liveness mode a single worker is left, which must take all types
   const isHeedful = (_: string, index: number) => options.mode === 'safety' && (index + 1) % HEEDFUL_EVERY === 0;
   const settings: UnitSettings = {
     ...{ folder, begun, instances, databaseUrl: database.url, serverUrls: serverMachines.map(urlOf) },
@@ -208,7 +208,10 @@ function planOf({ options }: Run, units: readonly Unit[], random: Random): Fault
   return plan;
 }
 
-/** Waits for the end of the time; in liveness mode breaks everything but a core first. Gives what should be alive. */
+/**
+ * Waits for the end of the time. In liveness mode it first breaks everything except a core. Returns what should be
+ * alive.
+ */
 async function endFaults(
   { options, signal }: Run,
   units: readonly Unit[],
@@ -229,7 +232,7 @@ async function endFaults(
   return core;
 }
 
-/** One of the two ways in which jobs are added. A crash of the database takes its statistics with it. */
+/** One of the two ways to add jobs. A crash of the database loses its statistics. */
 async function countCopies(pool: pg.Pool): Promise<number> {
   const { rows } = await pool.query(
     `select coalesce(sum(calls), 0)::int as calls from pg_stat_user_functions where funcname = 'finish_copy'`,
@@ -238,7 +241,7 @@ async function countCopies(pool: pg.Pool): Promise<number> {
 }
 
 async function stopUnits(units: readonly Unit[], core: readonly Unit[]): Promise<void> {
-  // what is broken forever ends as it is
+  // units outside the core are broken forever and cannot stop cleanly
   const endUnit = (unit: Unit) => unit.end(core.includes(unit) ? 'SIGTERM' : 'SIGKILL');
   await Promise.all(units.filter(({ role }) => role === 'worker').map(endUnit));
   await Promise.all(units.filter(({ role }) => role === 'server').map(endUnit));
@@ -303,7 +306,7 @@ async function sayProgress(pool: pg.Pool, load: { count(): Promise<LoadCount> })
     const waiting = rows.map((row) => `${row.count} ${row.state}`).join(', ') || 'nothing';
     say(`— ${describeLoad(count)}; in the database: ${waiting}`);
   } catch {
-    // the database is away, or the load is just ending
+    // the database is unavailable, or the load is just ending
   }
 }
 

@@ -1,4 +1,4 @@
-/** Notes, while the run goes on, when the database first showed a verdict on a worker or a repair. */
+/** Records, during the run, when the database first showed a dead worker or a repair. */
 import type pg from 'pg';
 import { nowMs } from './clock.js';
 import type { Repair, Verdict } from './evidence/evidence.js';
@@ -8,7 +8,7 @@ const EVERY_MS = 250;
 export type Watch = {
   readonly verdicts: readonly Verdict[];
   readonly repairs: readonly Repair[];
-  /** Reads a last time. */
+  /** Reads one last time. */
   finish(): Promise<void>;
   stop(): void;
 };
@@ -40,7 +40,7 @@ export function startWatch(pool: pg.Pool): Watch {
   }
 
   const timer = setInterval(() => {
-    // the database may be away; the next read finds what this one has missed
+    // the database may be unavailable; the next read finds what this one has missed
     reading ??= read()
       .catch(() => {})
       .finally(() => {

@@ -1,12 +1,12 @@
 /**
- * What the database is asked to note by itself: every grant, every ending, every session declared dead, every repair. A note
- * is in the transaction of the change, so it exists if and only if the change does. The guard of moves refuses what the
- * table of moves does not list.
+ * Triggers by which the database records every grant, every ending, every session declared dead and every repair. A
+ * record is in the transaction of the change, so it exists if and only if the change does. The guard of moves refuses
+ * what the table of moves does not list.
  */
 import type pg from 'pg';
 import { guardMoves } from '../../../packages/server/test/support/guard-moves.js';
 
-/** One time that a job was given to a worker. */
+/** One grant of a job to a worker. */
 export type Grant = {
   id: string;
   fence: number;
@@ -16,7 +16,7 @@ export type Grant = {
   unit: string;
   pid: number;
 };
-/** By job, in their order. */
+/** By job, in order. */
 export type Grants = ReadonlyMap<string, readonly Grant[]>;
 
 export async function installAudit(pool: pg.Pool): Promise<void> {

@@ -1,9 +1,9 @@
 /**
- * All that a rule may look at, read once when the run is over.
+ * All evidence that a rule may use, read once when the run is over.
  *
- * Three kinds of sources, in the order in which rules believe them: what was seen outside the system (the witness of the
- * handlers, the supervisor of the processes, the ledger of the load, copies of the journals), what the nemesis did, and what
- * the database says. The database is what is being judged: a rule compares it, and never excuses one of its rows by another.
+ * Three kinds of sources, in the order of trust: what was seen outside the system (the witness of the handlers, the
+ * supervisor of the processes, the ledger of the load, copies of the journals), what the nemesis did, and what the
+ * database says. The database is what is tested: a rule compares it, and never excuses one of its rows by another.
  */
 import type { FaultResult } from '../faults/fault.js';
 import type { Instance, Trouble, Unit } from '../system/units.js';
@@ -24,19 +24,19 @@ export type Verdict = {
   sessionId: string;
   /** Address of the server that had served it last. */
   server: string;
-  /** The next process of the same data folder said that this one is gone; no lease had to run out. */
+  /** The next process of the same data folder reported that this one is gone; no lease had to expire. */
   isTakeover: boolean;
   seenAt: number;
 };
 
-/** What the reconciler of a server says that it repaired. */
+/** What the reconciler of a server reports as repaired. */
 export type Repair = { kind: string; count: number; address: string | null; seenAt: number };
 
-/** One check after the faults: everything that should be alive is, and works. */
+/** One check after the faults: whether everything that should be alive is, and works. */
 export type RecoveryCheck = { what: string; ok: boolean };
 
 export type Evidence = {
-  /** Every row; a job that exists twice is here twice. */
+  /** Every row. A job that exists twice is here twice. */
   jobs: readonly JobRecord[];
   jobById: ReadonlyMap<string, JobRecord>;
   executions: Executions;
@@ -61,7 +61,7 @@ export type Evidence = {
   databaseLog: readonly string[];
   drained: boolean;
   leaseMs: number;
-  /** Longest time from the last sign of a worker to the verdict on it. */
+  /** Longest time from a worker's last sign of life to its being declared dead. */
   verdictMs: number;
 };
 

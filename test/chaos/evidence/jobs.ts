@@ -17,9 +17,9 @@ export type JobRecord = {
   timeoutMs: number | null;
   payloadHash: string;
   parentId: string | null;
-  /** `schedule@nominal time` of a job that a schedule made. */
+  /** `schedule@nominal time` of a job that a schedule created. */
   occurrence: string | null;
-  /** The execution that the result names, if it names one. */
+  /** The execution that the result names, if any. */
   resultOf: string | null;
   /** Of the last error. */
   errorCode: string | null;
@@ -38,7 +38,7 @@ union all
 select ${COLUMNS}, null, null, null
 from drover.job`;
 
-/** One record per row; a job that exists twice is given twice. */
+/** One record per row. A job that exists twice has two. */
 export async function readJobs(pool: pg.Pool): Promise<JobRecord[]> {
   const jobs: JobRecord[] = [];
   const client = await pool.connect();

@@ -1,13 +1,13 @@
 /**
- * The journals of workers as their processes left them: the supervisor copies the file when a process has ended, before the
- * next one may change it. Read here without the code of the SDK, which is what is being judged: the entries are lines of JSON
- * between the headers of the records.
+ * The journals of workers as their processes left them: the supervisor copies the file when a process has ended,
+ * before the next one may change it. Read here without the code of the SDK, which is under test: the entries are
+ * lines of JSON between the headers of the records.
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Instance } from '../system/units.js';
 
-/** What a journal says of one grant. `outcome` is the kind of the outcome that was not acknowledged, if it had ended. */
+/** A journal's information on one grant. `outcome` is the kind of the unacknowledged outcome, if it had ended. */
 export type JournalEntry = { isStarted: boolean; outcome: string | undefined; isAcknowledged: boolean };
 /** By grant: `grantKey(id, fence)`. */
 export type Journal = ReadonlyMap<string, JournalEntry>;
@@ -36,7 +36,7 @@ export function parseJournal(text: string): Journal {
     return entry;
   };
   const lines = text.split('\n');
-  // the last line may have been cut off by the end of the process
+  // the end of the process may have cut off the last line
   for (const line of lines.slice(0, -1)) {
     if (!line.startsWith('["')) continue;
     const [kind, ...values] = parseLine(line);
@@ -58,7 +58,7 @@ function parseLine(line: string): unknown[] {
   try {
     return JSON.parse(line) as unknown[];
   } catch {
-    // a torn record in the middle of a file: the next process begins a new file after it
+    // a torn record in the middle of a file: the next process starts a new file after it
     return [];
   }
 }

@@ -1,11 +1,11 @@
 /**
- * What the load did, one JSON line for each request, written to its own disk when the answer has come: jobs it added, and
- * what it did to them afterwards.
+ * What the load did, one JSON line per request, written to its own disk when the answer has arrived: jobs that it
+ * added, and later actions on them.
  */
 import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 
-/** `acknowledged`: it must exist. `refused`: it must not. `unknown`: either is right. */
+/** `acknowledged`: it must exist. `refused`: it must not. `unknown`: both are correct. */
 export type Mark = 'acknowledged' | 'refused' | 'unknown';
 
 export type AddedJob = {
@@ -14,9 +14,9 @@ export type AddedJob = {
   mark: Mark;
   type: string;
   via: 'sdk' | 'sql' | 'plant';
-  /** MD5 of the payload's JSON text, as it was sent. */
+  /** MD5 of the payload's JSON, as it was sent. */
   payloadHash: string;
-  /** When the request was sent, and when its answer had come. */
+  /** When the request was sent, and when its answer arrived. */
   sentAt: number;
   answeredAt: number;
   queue?: string;
@@ -29,7 +29,7 @@ export type AddedJob = {
   timeoutMs?: number;
 };
 
-/** Anything but an add. `answer` is what the client got: a state, a value, or the code of an error. */
+/** Any request except an add. `answer` is what the client got: a state, a value, or the code of an error. */
 export type Action = {
   kind: 'cancel' | 'retry' | 'result' | 'pause' | 'resume' | 'schedule' | 'end-schedule';
   /** Job, queue or schedule. */
@@ -43,7 +43,7 @@ export type Action = {
 export type Ledger = {
   readonly jobs: ReadonlyMap<string, AddedJob>;
   readonly actions: readonly Action[];
-  /** The actions on one job, queue or schedule, in their order. */
+  /** The actions on one job, queue or schedule, in order. */
   actionsOn(target: string): readonly Action[];
 };
 

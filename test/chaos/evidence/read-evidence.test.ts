@@ -1,4 +1,7 @@
-/** The evidence of runs on a real database, made by hand: the rules find nothing in a good one, and what was planted in a bad one. */
+/**
+ * The evidence of runs on a real database, built by hand: the rules find nothing in a good run, and every planted
+ * fault in a bad one.
+ */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -22,7 +25,7 @@ import { readEvidence } from './read-evidence.js';
 
 const SERVER_ID = newId();
 const LEASE_MS = 3000;
-/** Of the JSON text `null`. */
+/** Of the JSON `null`. */
 const PAYLOAD_HASH = '37a6259cc0c1dae299a7866489dff0bd';
 
 let folder: string;
@@ -48,7 +51,7 @@ afterEach(async () => {
 
 type Grant = { id: string; fence: number; attempt: number };
 
-/** A worker's process, with its session and its file of the witness. */
+/** A worker process, with its session and its witness file. */
 async function startWorker(unit: string, previousSessions: string[] = [], holds: Grant[] = []) {
   const pid = 100 + instances.length;
   const key = `${unit}-${pid}`;
@@ -163,6 +166,6 @@ test('an execution by a process that was not granted the job is found', async ()
   second.begin(again, 'noop');
   second.end(again);
   await second.succeed(again);
-  // by its number alone there would be a grant for each; and it hides that the second was not begun where it should
+  // by its number alone each would have a grant, which would hide that the second did not start where it should
   expect(await violated()).toContain('S3g');
 });

@@ -1,4 +1,4 @@
-/** Gathers the evidence of a run from its folder, its database and what the run itself noted. */
+/** Collects the evidence of a run from its folder, its database and its own records. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type pg from 'pg';
@@ -10,7 +10,7 @@ import { readLedger } from './ledger.js';
 import { readSchedules } from './schedules.js';
 import { readWitness } from './witness.js';
 
-/** What the run saw itself. */
+/** What the run observed itself. */
 export type Observed = Pick<
   Evidence,
   | 'verdicts'

@@ -1,4 +1,4 @@
-/** The ledger of occurrences as the system keeps it, read when the run is over. */
+/** The system's ledger of occurrences, read when the run is over. */
 import type pg from 'pg';
 
 export type OccurrenceRecord = {

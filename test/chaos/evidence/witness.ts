@@ -1,5 +1,6 @@
 /**
- * What really ran: the lines that handlers wrote before they did anything else, and the deaths that the supervisor saw.
+ * What really ran: the lines that handlers write before anything else, and the ends of processes that the supervisor
+ * saw.
  *
  *   s <execution> <job> <attempt> <fence> <type> <payload hash> <occurrence or -> <microseconds>
  *   c <execution> <id of a child that the handler enqueued> …
@@ -11,7 +12,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Instance } from '../system/units.js';
 
-/** The type of jobs that run in a process of their own, see programs/isolated.mjs. */
+/** The type of jobs that run in their own processes, see programs/isolated.mjs. */
 const ISOLATED = 'isolated';
 
 /** How a handler ended. `abort:…` names why its signal was aborted: `shutdown`, `lost`, `cancelled`, `timeout`, `expired`. */
@@ -24,13 +25,13 @@ export type Execution = {
   readonly fence: number;
   readonly type: string;
   readonly payloadHash: string;
-  /** `schedule@nominal time` of a job that a schedule made. */
+  /** `schedule@nominal time` of a job that a schedule created. */
   readonly occurrence: string | undefined;
   readonly instance: Instance;
   readonly from: number;
   /**
-   * Its own end, or the death of its process, or infinity. An isolated handler dies with a process of its own, before or after the
-   * worker's: without an end of its own, its last sign of life counts.
+   * Its own end, or the end of its process, or infinity. An isolated handler has its own process, which may end
+   * before or after the worker's: without an end of its own, its last sign of life counts.
    */
   to: number;
   /** Undefined: its process died first, or it still runs. */
@@ -40,7 +41,7 @@ export type Execution = {
 
 export type Executions = ReadonlyMap<string, Execution[]>;
 
-/** All executions by job, each list in the order of their starts. */
+/** All executions by job, each list in the order of starts. */
 export async function readWitness(folder: string, instances: readonly Instance[]): Promise<Executions> {
   const byJob = new Map<string, Execution[]>();
   for (const instance of instances.filter(({ role }) => role === 'worker')) {

@@ -1,29 +1,29 @@
 /**
- * What every plan contains, whatever its seed: faults that are sure to do harm if a protection is missing. A run with all
- * protections has the same ones, and so shows that it is the protection that prevents the harm.
+ * Faults that are part of every plan: they certainly do harm if a protection is missing. A run with all protections
+ * has the same faults, which shows that the protection prevents the harm.
  *
- * - `self-stop`: a worker whose handler ignores its signal is cut off until its job has been started elsewhere. The handler would
- *   run beside the second one (S2).
- * - `fencing`: a worker is cut off, and its handler ends before its lease does, so that nothing stops it. The worker comes back
- *   with this outcome while the next attempt runs, and would end the job with it (S3r).
- * - `journal`: a worker is cut off, the handler of a job to be held ends meanwhile, and its process is killed. Only the journal
- *   knows the outcome, and the next process delivers it (S8).
- * - `beacon`: the database, and after it all servers, are frozen for longer than a lease. Servers and workers return at the same
- *   time from the first, and the slower ones would be declared dead; after the second, the first server that resumes would
- *   declare the workers of the others dead (S10). Some workers must be left for that, so not all take jobs whose handlers ignore
- *   their signal: a worker that runs one ends itself with its lease.
+ * - `self-stop`: a worker whose handler ignores its signal is cut off until its job has been started elsewhere. The
+ *   handler would run beside the second one (S2).
+ * - `fencing`: a worker is cut off, and its handler ends before its lease does, so that nothing stops it. The worker
+ *   comes back with this outcome while the next attempt runs, and would end the job with it (S3r).
+ * - `journal`: a worker is cut off, the handler of a job to be held ends meanwhile, and its process is killed. Only
+ *   the journal knows the outcome, and the next process delivers it (S8).
+ * - `beacon`: the database, and after it all servers, are frozen for longer than a lease. Servers and workers return
+ *   at the same time from the first, and the slower ones would be declared dead; after the second, the first server
+ *   that resumes would declare the workers of the others dead (S10). Some workers must be left for that, so not all
+ *   take jobs whose handlers ignore their signal: a worker that runs one ends itself with its lease.
  *
- * Nothing else is broken before, meanwhile and after: the harm has no other cause, and no other fault can hide it.
+ * No other fault happens before, during or after them: the harm has no other cause, and no other fault can hide it.
  */
 
 import type { FaultGroup } from '../options.js';
 import type { Random } from '../random.js';
 import { ALL_SERVERS, DATABASE, type Fault, HOLDERS } from './fault.js';
 
-/** In leases, because that is what harm depends on. */
+/** In leases, because the harm depends on them. */
 const FIRST_AT = 10;
 const EVERY = 60;
-/** The verdict on a worker takes lease and grace; then the next attempt must have begun before the cut is healed. */
+/** A worker is declared dead after lease and grace; then the next attempt must have begun before the cut is healed. */
 const CUT_FOR = 2.5;
 export const OUTAGE_FOR = 2.2;
 
@@ -51,7 +51,7 @@ const EPISODES: readonly Episode[] = [
   { ...{ shows: ['beacon'], group: 'pause', kind: 'pause', on: ALL_SERVERS }, ...{ after: 17, lasting: OUTAGE_FOR } },
 ];
 
-/** The whole list at fixed moments, as often as it fits into the time. */
+/** The whole list at fixed times, repeated as often as it fits. */
 export function planEpisodes(
   durationMs: number,
   leaseMs: number,

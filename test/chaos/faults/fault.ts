@@ -1,11 +1,11 @@
-/** One thing that is broken for a while. */
+/** One fault with a start and an end. */
 
 import type { Control } from '../options.js';
 import type { Direction } from '../system/network.js';
 
 export const DATABASE = 'database';
 export const ALL_SERVERS = 'all servers';
-/** The workers on which the jobs begin that are planted for this fault. */
+/** The workers on which the planted jobs of this fault start. */
 export const HOLDERS = 'the workers of planted jobs';
 
 export type Fault = {
@@ -19,15 +19,15 @@ export type Fault = {
   jump: number;
   /** For the database. */
   how: 'fast' | 'immediate';
-  /** The protections without which this fault is sure to do harm; absent for a fault at random. */
+  /** The protections without which this fault certainly does harm. Absent for a random fault. */
   shows?: readonly Control[];
-  /** Types of jobs that are planted first; the fault is for the workers on which they have begun. */
+  /** Types of jobs that are planted first. The fault hits the workers on which they have started. */
   plants?: readonly PlantedType[];
 };
 
 export type PlantedType = 'stubborn' | 'outrun' | 'hold';
 
-/** What became of one fault of the plan. `left out`: its target was not there to be hurt, or it had no effect. */
+/** The result of one fault of the plan. `left out`: its target was not running, or it had no effect. */
 export type FaultResult = { fault: string; outcome: 'done' | 'left out' | 'failed'; why: string };
 
 export function describeFault({ kind, target, forMs, direction, jump, how }: Fault): string {

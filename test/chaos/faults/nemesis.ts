@@ -1,6 +1,6 @@
 /**
- * Carries out the plan of faults and heals them. Each fault is seen to happen: the process is frozen or gone, packets were
- * dropped, the clock reads another time. A fault that was not possible fails the run.
+ * Executes the plan of faults and heals them. Each fault is verified: the process is frozen or gone, packets were
+ * dropped, the clock shows another time. A fault that was not possible fails the run.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { nowMs } from '../clock.js';
@@ -12,28 +12,28 @@ import { BROKEN_FOREVER, type Trouble, type Unit } from '../system/units.js';
 import { ALL_SERVERS, DATABASE, describeFault, type Fault, type FaultResult, HOLDERS } from './fault.js';
 import type { Planter } from './plant.js';
 
-/** In which a server that resumes looks for lost workers: it does so every beat. */
+/** Time in which a resumed server checks for lost workers: it does so every beat. */
 const RESUME_GAP_MS = 500;
-/** For a clock to be read after it has been set; a worker may be starting again. */
+/** Limit for a clock to be read after it has been set; a worker may be restarting. */
 const CLOCK_SEEN_MS = 10_000;
 const CLOCK_TOLERANCE_MS = 3000;
 const SLOW_KILOBITS = 256;
-/** Of a cut that is to be survived, how much passes before the worker is killed. */
+/** For a cut that must be survived: how much of it passes before the worker is killed. */
 const KILLED_AFTER = 0.4;
 
 type Stage = {
   units: readonly Unit[];
   database: ChaosDatabase;
   databaseClock: FakeClock | undefined;
-  /** Filled with what the database suffers. */
+  /** Receives the faults of the database. */
   databaseTroubles: Trouble[];
   planter: Pick<Planter, 'plant'>;
 };
 
-/** The fault could not be done, or had no effect, because its target was not there at the time. */
+/** The fault was not possible, or had no effect, because its target was not running. */
 class LeftOut extends Error {}
 
-/** Carries out the plan; resolves when everything has healed. */
+/** Executes the plan. Resolves when everything has healed. */
 export async function carryOut(
   plan: readonly Fault[],
   stage: Stage,
@@ -67,7 +67,7 @@ async function attempt(fault: Fault, stage: Stage): Promise<FaultResult> {
   }
 }
 
-/** A server takes longer to come back on a busy machine than the plan knows. */
+/** On a busy machine a server takes longer to come back than the plan assumes. */
 function wouldHurtAll({ on, target, shows }: Fault, { units }: Stage): boolean {
   if (shows !== undefined || (on !== 'server' && on !== ALL_SERVERS)) return false;
   const isWell = ({ role, name, troubles }: Unit) =>
@@ -91,7 +91,7 @@ async function commit(fault: Fault, stage: Stage): Promise<void> {
 }
 
 async function hurtHolders(fault: Fault, stage: Stage): Promise<void> {
-  // one worker may have begun all of them
+  // one worker may have started all of them
   const names = new Set(await stage.planter.plant(fault.plants ?? []));
   await Promise.all([...names].map((target) => commit({ ...fault, on: 'worker', target }, stage)));
 }
@@ -102,7 +102,7 @@ async function hurtUnit(fault: Fault, unit: Unit): Promise<void> {
   switch (kind) {
     case 'kill':
       await kill(unit);
-      // some come back at once, as under a supervisor; the others only after their lease
+      // some are restarted at once, as under a supervisor; the others only after their lease
       await delay(forMs);
       unit.start();
       return;
@@ -173,7 +173,7 @@ async function setClockOfUnit({ jump, forMs }: Fault, unit: Unit): Promise<void>
   }
 }
 
-/** Resolves when the clock reads what it was set to. */
+/** Resolves when the clock shows the time that was set. */
 async function seeClock(name: string, jump: number, read: () => Promise<number | undefined>): Promise<void> {
   const deadline = nowMs() + CLOCK_SEEN_MS;
   let seen: number | undefined;
@@ -226,8 +226,9 @@ async function commitToDatabase({ kind, how, forMs, jump }: Fault, { database, d
 }
 
 /**
- * The processes of PostgreSQL see a new time within two seconds, each at its own. They are frozen meanwhile: no machine has two
- * times at once, and a lease renewed in one and judged in the other would be over at once.
+ * The processes of PostgreSQL see a new time within two seconds, each at a different time. They are frozen meanwhile:
+ * a real machine never has two times at once, and a lease renewed in one and checked in the other would expire at
+ * once.
  */
 async function setClockOfDatabase(database: ChaosDatabase, clock: FakeClock, seconds: number): Promise<void> {
   await database.freeze();
@@ -236,7 +237,10 @@ async function setClockOfDatabase(database: ChaosDatabase, clock: FakeClock, sec
   await database.thaw();
 }
 
-/** They resume one by one, so that the first looks for lost workers before the others can renew the leases of theirs. */
+/**
+ * They resume one by one, so that the first checks for lost workers before the others can renew their workers'
+ * leases.
+ */
 async function pauseServers({ forMs }: Fault, { units }: Stage): Promise<void> {
   const servers = units.filter(({ role }) => role === 'server');
   const healed = servers.map((server) => server.suffer('pause of all servers'));
@@ -249,7 +253,7 @@ async function pauseServers({ forMs }: Fault, { units }: Stage): Promise<void> {
   for (const heal of healed) heal();
 }
 
-/** One after the other, each only when the one before it answers again. */
+/** One after the other, each only when the previous one answers again. */
 async function rollServers({ units }: Stage): Promise<void> {
   for (const server of units.filter(({ role }) => role === 'server')) {
     const healed = server.suffer('rolling restart');
@@ -272,7 +276,7 @@ export async function isAnswering(server: Unit, withinMs = 20_000): Promise<bool
   return false;
 }
 
-/** Everything but the core, each in its own way. Gives what was done. */
+/** Breaks everything except the core, each unit in its own way. Returns what was done. */
 export async function breakForever(units: readonly Unit[], core: readonly Unit[], random: Random): Promise<string[]> {
   const done: string[] = [];
   for (const unit of units) {

@@ -1,4 +1,4 @@
-/** What every plan of the fault suite contains, whatever its seed. */
+/** What every plan of the fault suite contains, for any seed. */
 import { describe, expect, test } from 'vitest';
 import { FAULT_GROUPS, type FaultGroup } from '../options.js';
 import { createRandom } from '../random.js';
@@ -29,7 +29,7 @@ describe('a plan', () => {
       expect(plan.some(({ shows }) => shows === undefined)).toBe(true);
       for (const episode of plan.filter(({ shows }) => shows !== undefined)) {
         const { atMs, forMs } = episode;
-        // whoever is cut off comes back, and whoever was hurt before is well
+        // a unit that was cut off comes back, and one that was hurt before has recovered
         const [from, to] = [atMs - LEASE_MS, atMs + forMs + 2 * LEASE_MS];
         const others = plan.filter((other) => other !== episode);
         expect(others.filter((other) => other.atMs < to && other.atMs + other.forMs > from)).toEqual([]);

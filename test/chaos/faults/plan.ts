@@ -1,7 +1,7 @@
 /**
- * What is broken, where, when and for how long. Pure: made before the run from the seed alone. Besides the episodes that
- * every plan has, faults at random: at most `MAX_AT_ONCE` overlap, a unit suffers one at a time, and one server is
- * always left alone, so that the system has something to recover with. Every fault heals.
+ * Which faults happen, where, when and for how long. Pure: computed before the run from the seed alone. Besides the
+ * episodes that every plan has, random faults: at most `MAX_AT_ONCE` overlap, a unit suffers one at a time, and one
+ * server is always spared, so that the system can recover. Every fault heals.
  */
 
 import type { FaultGroup } from '../options.js';
@@ -12,7 +12,7 @@ import { ALL_SERVERS, DATABASE, type Fault } from './fault.js';
 
 const MAX_AT_ONCE = 3;
 const FIRST_AT_MS = 4000;
-/** Before the end of the plan nothing more begins. */
+/** No fault begins in this time before the end of the plan. */
 const QUIET_END_MS = 2000;
 
 type Kind = {
@@ -83,7 +83,7 @@ export function planFaults({ random, durationMs, leaseMs, groups, servers, worke
     }
     const fault = {
       ...{ kind: kind.name, on: kind.on, target, atMs, direction, how },
-      // what waits by the database's clock waits for as long as it has jumped, so there it is little
+      // what waits by the database's clock waits as long as the clock has jumped, so the jump is small
       jump: kind.on === DATABASE ? Math.sign(jump) * (5 + (Math.abs(jump) % 11)) : jump,
       forMs: kind.on === ALL_SERVERS ? servers.length * 4000 : kind.name === 'away' ? OUTAGE_FOR * leaseMs : lasting,
     };

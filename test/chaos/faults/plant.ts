@@ -1,6 +1,6 @@
 /**
- * Jobs that are planted for a fault: added like any other, but the worker to be hurt must be found first. The handler itself
- * says, through the channel to its supervisor, that it has begun.
+ * Jobs that are planted for a fault: added like any other, but the worker that the fault hits must be known first.
+ * The handler reports its start through the channel to its supervisor.
  */
 import { type EventEmitter, once } from 'node:events';
 import { LIMITS, newId } from '@drover/protocol';
@@ -10,20 +10,20 @@ import { createLedgerWriter } from '../load/ledger-writer.js';
 import { optionsOf, type PlannedJob } from '../load/mix.js';
 import type { PlantedType } from './fault.js';
 
-/** For a job that is the next in line. */
+/** Limit for a job that is next in its lane. */
 const BEGUN_WITHIN_MS = 10_000;
-/** In leases. Until its worker comes back from the cut, also if that is another process, which first tries patiently. */
+/** In leases. Until its worker is back after the cut, also as another process, which first retries patiently. */
 const RUNS_FOR = 5;
-/** Long enough to be cut off in, and over before the worker begins to doubt its lease. */
+/** Long enough to be cut off in, and over before the worker starts to doubt its lease. */
 const ENDS_AFTER = 0.5;
 
 export type Planter = {
-  /** Adds a job of each type; gives the names of the workers on which they have begun. */
+  /** Adds a job of each type. Returns the names of the workers on which they have started. */
   plant(types: readonly PlantedType[]): Promise<string[]>;
   close(): Promise<void>;
 };
 
-/** `begun` emits the ids of planted jobs with the name of the worker. */
+/** `begun` emits the ids of planted jobs with the name of their worker. */
 export function createPlanter(urls: string[], ledgerPath: string, begun: EventEmitter, leaseMs: number): Planter {
   const client = createClient({ url: urls });
   const ledger = createLedgerWriter(ledgerPath);

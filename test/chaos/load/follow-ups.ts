@@ -1,4 +1,4 @@
-/** What users do after they have added a job: cancel it, wait for its result, give it another attempt. */
+/** What users do after they have added a job: cancel it, wait for its result, retry it. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Client, JobCancelledError, JobFailedError } from '@drover/sdk';
 import type { Random } from '../random.js';

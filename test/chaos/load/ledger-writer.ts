@@ -1,4 +1,4 @@
-/** Writes what became of each request to a disk that no fault of the run touches. */
+/** Records the result of each request on a disk that no fault of the run affects. */
 import { createHash } from 'node:crypto';
 import { openSync, writeSync } from 'node:fs';
 import { nowMs } from '../clock.js';
@@ -7,7 +7,7 @@ import type { PlannedJob } from './mix.js';
 
 export type LedgerWriter = {
   added(jobs: readonly PlannedJob[], mark: Mark, via: AddedJob['via'], sentAt: number): void;
-  /** Calls `act`, and notes its answer or the code of its error; never rejects. */
+  /** Calls `act` and records its answer or the code of its error. Never rejects. */
   act(kind: Action['kind'], target: string, act: () => Promise<string>): Promise<Action>;
 };
 

@@ -1,9 +1,9 @@
 /**
- * The load: a process that adds jobs through all servers and through SQL, does to some of them what users do (cancel, retry,
- * wait for the result, pause a queue), and notes in its ledger what was answered.
+ * The load: a process that adds jobs through all servers and through SQL, performs user actions on some of them
+ * (cancel, retry, wait for the result, pause a queue), and records the answers in its ledger.
  *
- * Half of its clients repeat a request on the next server, as applications do; the others try once, so that a refusal is a
- * refusal. It talks to its parent process: `count` and `stop` are answered with a `LoadCount`.
+ * Half of its clients repeat a request on the next server, as applications do. The others try once, so that a refusal
+ * is final. It talks to its parent process: `count` and `stop` are answered with a `LoadCount`.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Client, createClient } from '@drover/sdk';
@@ -17,20 +17,20 @@ import { createScheduler } from './scheduler.js';
 import { createSqlLoad } from './sql-load.js';
 
 const TICK_MS = 50;
-/** Plain jobs in one request, once a second. */
+/** Plain jobs in one request, once per second. */
 const BURST = 50;
-/** Requests of one client that wait for an answer; past it the client adds nothing. */
+/** Requests of one client that wait for an answer. Above it the client adds nothing. */
 const MAX_WAITING = 20;
 const REFUSALS = ['overloaded', 'invalid_request', 'shutting_down'];
 
 export type LoadSettings = { urls: string[]; databaseUrl: string; rate: number; seed: number; ledger: string };
 
-/** What it says when asked, and at its end. */
+/** Its answer to the parent, and its last message. */
 export type LoadCount = {
   acknowledged: number;
   refused: number;
   unknown: number;
-  /** Jobs that were not sent, because too many requests waited for an answer. */
+  /** Jobs that were not sent, because too many requests waited for answers. */
   unsent: number;
 };
 
@@ -79,7 +79,7 @@ async function startLoad({ urls, databaseUrl, rate, seed, ledger: path }: LoadSe
     }
   }
 
-  /** Through the next client, unless too much waits there. */
+  /** Uses the next client, unless too many requests wait there. */
   function send(jobs: PlannedJob[]): void {
     turn += 1;
     const sender = senders[turn % senders.length];
@@ -114,7 +114,7 @@ async function startLoad({ urls, databaseUrl, rate, seed, ledger: path }: LoadSe
   async function stop(): Promise<void> {
     clearInterval(timer);
     await Promise.all([sql.stop(), pauser.stop()]);
-    // tracked work may track more
+    // tracked work may track more work
     while (underWay.size > 0) await Promise.all(underWay);
     await scheduler.stop();
     await delay(0);

@@ -1,4 +1,4 @@
-/** Which jobs the load adds, and how often: each kind is there for a rule. */
+/** Which jobs the load adds, and how often. Each kind is there for a rule. */
 import { newId } from '@drover/protocol';
 import type { EnqueueOptions } from '@drover/sdk';
 import { nowMs } from '../clock.js';
@@ -24,7 +24,7 @@ export const PAUSED_QUEUE = 'sometimes-paused';
 const RETRY_MS = 200;
 
 /**
- * Per second, whatever the rate: only a handler that runs for longer than a lease can be seen to run after its lease is over,
+ * Per second, at any rate: only a handler that runs longer than a lease can be seen to run after its lease is over,
  * so some of them must run on every worker at any time.
  */
 const LONG_PER_SECOND = 2;
@@ -58,7 +58,7 @@ export function mixAt(rate: number): Share[] {
   ];
 }
 
-/** What JSON can hold and a careless layer would change. */
+/** Values that JSON allows and a careless layer would change. */
 function oddPayload(random: Random): Record<string, unknown> {
   return random.pick<Record<string, unknown>>([
     { text: 'ünïcödé – 漢字 – 🐎 – \u2028 – "quotes" \\ / \b\f\n\r\t \u0001' },
@@ -79,12 +79,14 @@ export function draw(random: Random, mix: Share[]): PlannedJob {
   return { id: newId(), maxAttempts: 5, type: 'noop', payload: {} };
 }
 
-/** Plain jobs in one request: they are added in another way than those with options. */
+/** Plain jobs in one request: they are inserted in another way than those with options. */
 export function plainJobs(count: number): PlannedJob[] {
   return Array.from({ length: count }, () => ({ id: newId(), type: 'noop', payload: {} }));
 }
 
-/** As the SDK and the SQL function take them. `sentWallMs` is the time of the request, from which the expiry counts. */
+/**
+ * In the form of the SDK and the SQL function. `sentWallMs` is the time of the request, from which the expiry counts.
+ */
 export function optionsOf(job: PlannedJob, sentWallMs: number): EnqueueOptions {
   const { id, queue, priority, maxAttempts, holds, delayMs, expiresMs, timeoutMs } = job;
   const isPlain = maxAttempts === undefined;

@@ -1,4 +1,4 @@
-/** Pauses a queue and resumes it, again and again. */
+/** Pauses and resumes a queue repeatedly. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@drover/sdk';
 import type { LedgerWriter } from './ledger-writer.js';
@@ -35,6 +35,6 @@ export function createPauser(client: Client, ledger: LedgerWriter): { stop(): Pr
 }
 
 async function pauseFor(ms: number, signal: AbortSignal): Promise<void> {
-  // an abort ends the wait; what follows must still happen, or the queue would stay paused
+  // an abort ends the wait; the resume must still happen, or the queue would stay paused
   await delay(ms, undefined, { signal }).catch(() => {});
 }

@@ -1,4 +1,4 @@
-/** Makes schedules before the faults, and pauses them when all is over: both times are then certain. */
+/** Creates schedules before the faults, and pauses them after all faults: both times are then certain. */
 import type { Client } from '@drover/sdk';
 import type { LedgerWriter } from './ledger-writer.js';
 
@@ -9,7 +9,7 @@ export function createScheduler(
   ledger: LedgerWriter,
 ): { start(): Promise<void>; stop(): Promise<void> } {
   const nameOf = (everyMs: number) => `every-${everyMs}`;
-  /** The answer is when the request was sent and answered by the clock on the wall, and the interval. */
+  /** The answer contains the wall clock times of the request and of its answer, and the interval. */
   const timed = async (everyMs: number, work: () => Promise<unknown>): Promise<string> => {
     const sent = Date.now();
     await work();

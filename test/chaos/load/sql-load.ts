@@ -11,7 +11,7 @@ const EVERY_MS = 200;
 const MAX_JOBS = 3;
 const ROLLBACK_SHARE = 0.2;
 const STATEMENT_TIMEOUT_MS = 10_000;
-/** Only used for its shares: what runs for long comes through the API alone. */
+/** Only used for its shares: long jobs are added by the API only. */
 const NOMINAL_RATE = 1_000_000;
 
 export function createSqlLoad(
@@ -23,7 +23,7 @@ export function createSqlLoad(
   const pool = new pg.Pool({
     ...{ connectionString: databaseUrl, max: 1, connectionTimeoutMillis: 3000, query_timeout: STATEMENT_TIMEOUT_MS },
   });
-  // connections end with every restart of the database, idle ones and those in use; the next statement then fails
+  // connections end with every restart of the database, idle or in use; the next statement then fails
   pool.on('error', () => {});
   pool.on('connect', (client) => client.on('error', () => {}));
   const mix = mixAt(NOMINAL_RATE);
@@ -34,7 +34,7 @@ export function createSqlLoad(
     const isRolledBack = random.next() < ROLLBACK_SHARE;
     const [sentAt, sentWallMs] = [nowMs(), Date.now()];
     const client = await pool.connect().catch(() => undefined);
-    // the database is away
+    // the database is unavailable
     if (!client) return;
     let isCommitting = false;
     try {
@@ -53,7 +53,7 @@ export function createSqlLoad(
       if (!isRolledBack) acknowledged(jobs.length);
       client.release();
     } catch {
-      // before the commit was sent it did not happen; after that nobody knows
+      // before the commit was sent nothing happened; after that the result is unknown
       ledger.added(jobs, isCommitting ? 'unknown' : 'refused', 'sql', sentAt);
       client.release(true);
     }
@@ -76,7 +76,7 @@ export function createSqlLoad(
   };
 }
 
-/** The follow-ups of the others are the API's. */
+/** The follow-ups of the other types use the API. */
 function isPlain({ type }: PlannedJob): boolean {
   return type !== 'cancelled';
 }

@@ -1,4 +1,7 @@
-/** A handler in a process of its own. It says every few milliseconds that it is alive: the supervisor cannot see its death. */
+/**
+ * A handler in its own process. It reports every few milliseconds that it is alive, because the supervisor cannot see
+ * its end.
+ */
 import { setTimeout as delay } from 'node:timers/promises';
 import { defineJob } from '@drover/sdk';
 import { note, now, witnessed } from './witnessed.mjs';

@@ -1,6 +1,6 @@
 /**
- * Handlers whose every start and end is one line, written by one call to a file outside the system under test: it needs no
- * network, so it works in a partition, and a line that was begun is whole. The lines are explained in evidence/witness.ts.
+ * Handlers that write every start and end as one line, in one call, to a file outside the system under test. It needs
+ * no network, so it works in a partition, and every line is complete. The lines are explained in evidence/witness.ts.
  */
 import { createHash } from 'node:crypto';
 import { openSync, writeSync } from 'node:fs';
@@ -13,7 +13,7 @@ let executions = 0;
 export const now = () => process.hrtime.bigint() / 1000n;
 export const note = (...words) => writeSync(witness, `${words.join(' ')}\n`);
 
-/** A value that `run` gives as `children` is a list of ids; `snooze` says that the handler asked to be run later. */
+/** `children` that `run` returns is a list of ids. `snooze` means that the handler asked to run later. */
 export function witnessed(definition, run, { module } = {}) {
   const made = typeof definition === 'string' ? defineJob({ type: definition }) : definition;
   const witnessedRun = async (job) => {

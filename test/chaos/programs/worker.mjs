@@ -1,4 +1,4 @@
-/** The worker of the fault suite: handlers that each do one thing a rule is about. */
+/** The worker of the fault suite. Each of its handlers exists for a rule. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { PermanentError, snooze } from '@drover/sdk';
 import { createWorker, runWorker } from '@drover/sdk/worker';
@@ -9,7 +9,7 @@ const SLOTS = 30;
 const { name, instance, urls, journalDir, isHeedful } = options;
 const never = new Int32Array(new SharedArrayBuffer(4));
 
-/** Says that a planted job has begun. */
+/** Reports that a planted job has started. */
 const announce = ({ id, payload }) => {
   if (payload?.planted) process.send?.({ begun: id });
 };
@@ -29,7 +29,7 @@ const jobs = [
   }),
   // by the clock that all processes of the machine share
   witnessed('snoozing', ({ payload }) => (Number(now()) / 1000 < payload.untilMs ? { snooze: snooze('500ms') } : {})),
-  // only its first attempt is short: if that counts as lost, its outcome comes while the next one runs
+  // only its first attempt is short: if that counts as lost, its outcome arrives while the next one runs
   witnessed('outrun', async (job) => {
     announce(job);
     const { payload, attempt, signal } = job;
@@ -50,7 +50,7 @@ const heedless = [
     announce(job);
     await delay(job.payload.ms);
   }),
-  // holds up everything else of this thread
+  // blocks the event loop of this thread
   witnessed('block', ({ payload }) => {
     Atomics.wait(never, 0, 0, payload.ms);
   }),

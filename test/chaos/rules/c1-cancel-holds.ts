@@ -1,7 +1,7 @@
 /**
- * A cancel that was acknowledged holds: a job that was cancelled does not start afterwards and stays cancelled; one that was
- * running is told to stop, and ends as cancelled, or succeeded if its handler returned first. Nothing is cancelled that no one
- * asked for.
+ * A cancel that was acknowledged holds: a job that was cancelled does not start afterwards and stays cancelled; one
+ * that was running is told to stop, and ends as cancelled, or succeeded if its handler returned first. No job is
+ * cancelled without a request.
  */
 import { runsOf } from '../evidence/evidence.js';
 import { describeRuns } from '../evidence/witness.js';

@@ -1,6 +1,6 @@
 /**
- * The reconciler repairs rows that cannot be. Nothing needs it without faults. Each repair follows soon after an event that can
- * cause it, seen outside; a missing lane has no such cause.
+ * The reconciler repairs impossible rows. Without faults there are none. Each repair follows soon after an event that
+ * can cause it and was seen outside; a missing lane has no such cause.
  */
 import { type Evidence, overlapsSpan, type Repair } from '../evidence/evidence.js';
 import type { Span } from '../system/units.js';
@@ -29,7 +29,7 @@ export const repairsExplained: Rule = {
   },
 };
 
-/** Nothing can be repaired while the database is gone. */
+/** No repair is possible while the database is unavailable. */
 function goneMs({ databaseTroubles }: Evidence, { seenAt }: Repair): number {
   const before = databaseTroubles.filter(({ from, to }) => from <= seenAt && to >= seenAt - LONGEST_OUTAGE_MS);
   return before.reduce((sum, { from, to }) => sum + Math.min(to, seenAt) - from, 0);
@@ -38,7 +38,7 @@ function goneMs({ databaseTroubles }: Evidence, { seenAt }: Repair): number {
 function causesOf(evidence: Evidence, { kind }: Repair): readonly Span[] {
   const { units, databaseTroubles, instances, verdicts } = evidence;
   switch (kind) {
-    // a claim whose answer was lost, or that came while its worker moved to the server that repaired it
+    // a claim whose answer was lost, or that happened while its worker moved to the server that repaired it
     case 'unknown_to_worker': {
       const servers = units.filter(({ role }) => role === 'server');
       return [...servers.flatMap(({ troubles }) => troubles), ...databaseTroubles];

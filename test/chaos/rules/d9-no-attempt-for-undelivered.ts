@@ -1,6 +1,7 @@
 /**
- * A grant that did not reach its worker uses up no attempt. Starts are what counts, by the witness; a grant that was never
- * started may count only if its worker was lost before it could say so: nothing tells it from one that had begun.
+ * A grant that did not reach its worker uses up no attempt. Starts are counted by the witness. A grant that was never
+ * started may count only if its worker was lost before it could report that, because it cannot be distinguished from
+ * a started one.
  */
 import { type Evidence, type Grant, grantsOf, type JobRecord, runsOf } from '../evidence/evidence.js';
 import { describeRuns } from '../evidence/witness.js';
@@ -35,7 +36,7 @@ export const undeliveredUsesNoAttempt: Rule = {
 function usedAttempt({ ledger }: Evidence, job: JobRecord, grant: Grant, next: Grant | undefined): boolean {
   if (next !== undefined) return next.attempt > grant.attempt;
   const wasCalledOff = job.state === 'cancelled' || job.errorCode === 'expired';
-  // a person's cancel, or the expiry, may come while it is on its way
+  // a cancel by a person, or the expiry, may happen while it is on its way
   if (wasCalledOff || ledger.actionsOn(job.id).some(({ kind }) => kind === 'cancel')) return false;
   return job.attempt >= grant.attempt;
 }

@@ -1,7 +1,7 @@
 /** The faults of the plan really happened: a tool that failed, or a fault without effect, proves nothing. */
 import type { Rule } from './rule.js';
 
-/** A fault is left out if its target was just restarting, or no other server was well. */
+/** A fault is left out if its target was just restarting, or no other server was healthy. */
 const MAX_LEFT_OUT_SHARE = 0.25;
 
 export const faultsHappened: Rule = {

@@ -1,4 +1,4 @@
-/** Every rule that a run is held to, in the order of the report. */
+/** All rules that are checked on a run, in the order of the report. */
 import type { Evidence } from '../evidence/evidence.js';
 import { cancelHolds } from './c1-cancel-holds.js';
 import { undeliveredUsesNoAttempt } from './d9-no-attempt-for-undelivered.js';

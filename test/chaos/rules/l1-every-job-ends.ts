@@ -1,6 +1,6 @@
 /**
- * Every job has ended. One that is to be held may be `unknown` if nobody can know how its last grant ended, judged by what was
- * seen outside: which process had it, what the witness and the copy of its journal say, how the process ended.
+ * Every job has ended. A `hold` job may be `unknown` if it cannot be known how its last grant ended, judged by what
+ * was seen outside: which process had it, what the witness and the copy of its journal say, how the process ended.
  */
 import { type Evidence, grantsOf, type Instance, type JobRecord, processKey, runsOf } from '../evidence/evidence.js';
 import { grantKey, type JournalEntry } from '../evidence/journals.js';
@@ -11,7 +11,7 @@ import { blockedMs, JOURNAL_LAG_MS } from './s8-journal-delivered.js';
 
 const FINISHED = ['succeeded', 'failed', 'cancelled'];
 
-/** Why nobody can know how the job ended. */
+/** Why it cannot be known how the job ended. */
 type Doubt =
   | 'died with its process'
   | 'died between journal and handler'
@@ -48,7 +48,7 @@ function doubtAbout(evidence: Evidence, job: JobRecord): Doubt | undefined {
   return doubtOfDead(evidence, run, entry, instance);
 }
 
-/** `isBrokenForever`: an outcome that was there a lease before the unit broke was to be delivered. */
+/** `isBrokenForever`: an outcome that existed a lease before the unit broke must have been delivered. */
 function hadTimeToTell({ units, leaseMs }: Evidence, run: Execution | undefined, { unit }: Instance): boolean {
   const brokenAt = units
     .find(({ name }) => name === unit)

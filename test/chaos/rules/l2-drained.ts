@@ -1,4 +1,4 @@
-/** With the load over, everything that waits is done in time. */
+/** After the load has stopped, all waiting jobs finish in time. */
 import type { Rule } from './rule.js';
 
 export const everythingDrains: Rule = {

@@ -1,4 +1,7 @@
-/** After the faults every server answers, every worker is registered and does a job, and all stop when told to. */
+/**
+ * After the faults every server answers, every worker is registered and completes a job, and all processes stop on
+ * request.
+ */
 import type { Rule } from './rule.js';
 
 export const everyoneRecovers: Rule = {

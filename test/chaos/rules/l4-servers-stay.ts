@@ -1,7 +1,8 @@
 /**
- * No server ends by itself. One that finds no database at its start says so and ends, and its supervisor starts it again: a
- * wrong address must not look like patience. That takes all of this: it never said that it was ready, it ended with the code
- * for it, and the database or its way there was broken meanwhile.
+ * No server ends by itself. The one exception: a server that cannot reach the database at its start reports that and
+ * ends, because a wrong address must not look like a slow start, and its supervisor restarts it. The rule requires
+ * all of this: it never reported that it was ready, it ended with the code for it, and the database or its network
+ * was broken meanwhile.
  */
 import { type Evidence, type Instance, overlapsSpan } from '../evidence/evidence.js';
 import type { Rule } from './rule.js';

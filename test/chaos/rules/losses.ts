@@ -1,10 +1,12 @@
 /** Whether a grant was lost with its worker, by what was seen outside. */
 import { type Evidence, type Grant, processKey, runsOf } from '../evidence/evidence.js';
 
-/** Attempts of one job that may be lost with their worker; a job that kills its workers fails after that many. */
+/** Attempts of one job that may be lost with their worker. A job that kills its workers fails after that many. */
 export const LOST_LIMIT = 3;
 
-/** Its process ended other than in good order, its worker was declared dead (S10 judges that), or its handler was stopped for it. */
+/**
+ * Its process did not end cleanly, its worker was declared dead (S10 checks that), or its handler was stopped for it.
+ */
 export function isLost(evidence: Evidence, grant: Grant, dead: ReadonlySet<string>): boolean {
   const instance = evidence.instanceByProcess.get(processKey(grant));
   if (instance?.exitedAt !== undefined && instance.ending !== 'code 0') return true;

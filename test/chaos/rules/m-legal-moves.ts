@@ -1,4 +1,4 @@
-/** The trigger that refuses illegal moves never had to: looked for in the logs of the servers and of PostgreSQL itself. */
+/** The trigger that refuses illegal moves was never needed, by the logs of the servers and of PostgreSQL. */
 import type { Rule } from './rule.js';
 
 const COMPLAINTS = /illegal move of job|the fence of job|impossible counters of job/;

@@ -1,11 +1,11 @@
 /**
- * While a queue is paused none of its jobs starts. Servers hear of a pause within a beat and workers hand back what has not
- * started; a start is excused where the worker, a server or the database was broken right before.
+ * While a queue is paused none of its jobs starts. Servers learn of a pause within a beat, and workers hand back what
+ * has not started. A start is excused if the worker, a server or the database was broken right before.
  */
 import { type Evidence, type Execution, overlapsSpan } from '../evidence/evidence.js';
 import type { Rule } from './rule.js';
 
-/** A beat, and the way to the workers. */
+/** A beat, and the delivery to the workers. */
 const HEARD_MS = 1500;
 
 type Pause = { queue: string; from: number; to: number };

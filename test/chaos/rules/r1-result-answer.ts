@@ -1,4 +1,4 @@
-/** What `result()` answers is what the job ended with. */
+/** The answer of `result()` is the final result of the job. */
 import type { Rule } from './rule.js';
 
 export const resultIsAnswered: Rule = {

@@ -1,11 +1,11 @@
 /**
- * Why a job may run again after one execution of it. Each reason is something that was seen outside: how the handler ended,
- * how its process ended, a person's request. That a worker was declared dead is the database's word, and S10 asks the plan of
- * faults whether it was right.
+ * Why a job may run again after one of its executions. Each reason was seen outside: how the handler ended, how its
+ * process ended, a person's request. That a worker was declared dead is only known from the database; S10 checks with
+ * the plan of faults whether it was right.
  */
 import { type Evidence, type Execution, grantsOf, processKey } from '../evidence/evidence.js';
 
-/** A verdict is seen up to this long after its commit. */
+/** A worker's death in the database is seen up to this long after its commit. */
 const WATCH_LAG_MS = 1000;
 
 export type Reason =
@@ -33,11 +33,11 @@ export function reasonToRepeat(evidence: Evidence, run: Execution, nextFrom: num
       if (run.end?.startsWith('abort:')) return undefined;
   }
   if (diedBefore(run, nextFrom)) return 'its process died';
-  // it ended well, or still runs, and could not tell anyone in time
+  // it ended well or still runs, and could not report that in time
   return wasDeclaredDead(evidence, run, nextFrom) ? 'its worker was declared dead' : undefined;
 }
 
-/** A process that leaves in good order waits for its handlers and delivers their outcomes. */
+/** A process that stops cleanly waits for its handlers and delivers their outcomes. */
 function diedBefore({ instance }: Execution, nextFrom: number): boolean {
   const { exitedAt, ending } = instance;
   return exitedAt !== undefined && exitedAt <= nextFrom && ending !== 'code 0';

@@ -1,4 +1,4 @@
-/** The form of a rule: a promise, and how it is checked against the evidence of a run. */
+/** The type of a rule: a promise, and how it is checked against the evidence of a run. */
 import type { Evidence } from '../evidence/evidence.js';
 
 const MAX_EXAMPLES = 5;
@@ -6,15 +6,18 @@ const MAX_EXAMPLES = 5;
 export type Rule = {
   readonly code: string;
   readonly promise: string;
-  /** The promises of docs/promises.md that it shows. Their codes are apart from those of rules; some are the same on purpose. */
+  /**
+   * The promises of docs/promises.md that the rule shows. They have their own codes; some equal those of rules on
+   * purpose.
+   */
   readonly shows?: readonly string[];
   check(evidence: Evidence, report: Report): void;
 };
 
 export type Report = {
-  /** `example` says what was seen; it is called only if the check fails. */
+  /** `example` describes the violation. Called only if the check fails. */
   check(holds: boolean, example: () => string): void;
-  /** Said with the result: what the rule excused, and how much of it. */
+  /** Reported with the result: what the rule excused, and how often. */
   note(text: string): void;
 };
 

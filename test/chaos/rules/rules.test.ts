@@ -1,4 +1,4 @@
-/** Every rule of the fault suite is silent on a good run, and red on one with a planted fault. */
+/** Every rule of the fault suite passes on a good run and fails on one with a planted fault. */
 import { describe, expect, test } from 'vitest';
 import { grantKey } from '../evidence/journals.js';
 import { checkRules, RULES } from './index.js';
@@ -300,7 +300,7 @@ const PLANTS: Plant[] = [
     'a job of a paused queue starts',
     (made) => {
       made.add({ id: 'eager', sent: { queue: 'paused' }, runs: [{ on: made.worker1, from: 8000 }] });
-      // long over when the pause began
+      // finished long before the pause began
       made.databaseTroubles = [];
     },
   ],

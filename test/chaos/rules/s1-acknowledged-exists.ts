@@ -1,4 +1,4 @@
-/** An acknowledged add is durable: a rule about the ledger of the load, which lies on a disk of its own. */
+/** An acknowledged add is durable. Checked against the ledger of the load, which is on its own disk. */
 import type { Rule } from './rule.js';
 
 export const acknowledgedExists: Rule = {

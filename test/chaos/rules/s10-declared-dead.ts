@@ -1,12 +1,13 @@
 /**
- * A worker is declared dead for a fault of its own: its process ended, stood still, was cut off, or its clock jumped over its
- * lease. Faults of servers, of the database or of all servers together are no reason: the worker moves to a server that
- * works, and a cluster that could not renew leases waits until all had the time to come back.
+ * A worker is declared dead only for its own fault: its process ended or was frozen, it was cut off, or its clock
+ * jumped over its lease. Faults of servers, of the database or of all servers together are not a reason: the worker
+ * moves to a server that works, and a cluster that could not renew leases waits until all workers had the time to
+ * come back.
  */
 import { type Evidence, overlapsSpan, processKey, type Verdict } from '../evidence/evidence.js';
 import type { Rule } from './rule.js';
 
-/** Faults of a worker that keep it from beating, or from believing its own clock. A slow network does not. */
+/** Faults of a worker that stop its beats, or its trust in its own clock. A slow network does not. */
 const STOPS_BEATS = ['kill', 'leave', 'pause', 'cut off', 'clock', 'broken forever'];
 
 export const deadByOwnFault: Rule = {
@@ -40,7 +41,7 @@ function hadOwnFault(evidence: Evidence, verdict: Verdict): boolean {
   );
 }
 
-/** A fault that was over earlier had left the worker the time to come back. */
+/** A fault that ended earlier left the worker the time to come back. */
 function windowOf({ verdictMs }: Evidence, { seenAt }: Verdict): [start: number, end: number] {
   return [seenAt - verdictMs, seenAt];
 }

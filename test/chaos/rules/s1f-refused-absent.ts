@@ -1,4 +1,7 @@
-/** Only clients that do not repeat a request mark it as refused; an SQL transaction that was rolled back is refused too. */
+/**
+ * A refused add created no job. Only clients that do not repeat a request mark it as refused; an SQL transaction that
+ * was rolled back is refused too.
+ */
 import type { Rule } from './rule.js';
 
 export const refusedIsAbsent: Rule = {

@@ -1,4 +1,4 @@
-/** Options and payload, byte for byte: in the row, and as the handler got them. */
+/** Options and payload are stored and delivered byte for byte: in the row, and as the handler got them. */
 import { runsOf } from '../evidence/evidence.js';
 import type { Rule } from './rule.js';
 

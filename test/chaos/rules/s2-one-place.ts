@@ -1,10 +1,10 @@
 /**
- * No two executions of a job run at the same time. What stood still did not run.
+ * No two executions of a job run at the same time. A frozen process does not run.
  *
- * One excuse: after a pause a process needs a moment to see that its lease is over, and nothing can act before that; a lease
- * cannot promise more. The worker looks 60 times per lease, here every 50 ms; the rest of `THAW_MS` is for a busy machine,
- * and the longest is reported. Only a pause that took most of the lease can be to blame, and only if the earlier execution
- * had begun before it and the later one began after its start.
+ * One excuse: after a pause a process needs a short time to detect that its lease is over, which no lease can
+ * prevent. The worker checks 60 times per lease, here every 50 ms; the rest of `THAW_MS` is for a busy machine, and
+ * the longest overlap is reported. Only a pause that took most of the lease is an excuse, and only if the earlier
+ * execution began before it and the later one after its start.
  */
 import { describeRuns, type Execution } from '../evidence/witness.js';
 import type { Span } from '../system/units.js';

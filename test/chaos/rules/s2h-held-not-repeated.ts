@@ -1,6 +1,6 @@
 /**
- * `onLost: 'hold'` is absolute: whatever happens to its worker, the job is not run again by itself. It may run again only if
- * the handler itself ended the attempt, was told to stop and gave the job back, or a person asked for it.
+ * `onLost: 'hold'` is absolute: whatever happens to its worker, the job is not run again by itself. It may run again
+ * only if the handler itself ended the attempt, was told to stop and handed the job back, or a person requested it.
  */
 import { describeRuns } from '../evidence/witness.js';
 import { reasonToRepeat } from './repetition.js';
@@ -17,7 +17,7 @@ export const heldIsNotRepeated: Rule = {
       const isRight = runs.slice(1).every((next, index) => {
         const run = runs[index];
         if (!run) return false;
-        // told to stop because others may start it: that must not be so of a job to be held
+        // told to stop because others may start it, which must not happen to a `hold` job
         if (run.end === 'abort:lost') return false;
         const reason = reasonToRepeat(evidence, run, next.from);
         return reason !== undefined && reason !== 'its process died' && reason !== 'its worker was declared dead';

@@ -1,4 +1,4 @@
-/** A job whose execution is over does not run again without a reason that was seen outside. */
+/** A job whose execution has ended does not run again without a reason that was seen outside. */
 import { describeRuns } from '../evidence/witness.js';
 import { type Reason, reasonToRepeat } from './repetition.js';
 import type { Rule } from './rule.js';

@@ -1,6 +1,6 @@
 /**
- * Every execution has a grant of its own: the same fence, the same attempt, given to the same process, and run once. This
- * also guards what the audit forgets: a grant that was taken back in its own transaction must not be run.
+ * Every execution has its own grant: the same fence, the same attempt, granted to the same process, and run once.
+ * This also covers what the audit misses: a grant that was rolled back must not be run.
  */
 import { grantsOf, processKey } from '../evidence/evidence.js';
 import { describeRuns, type Execution } from '../evidence/witness.js';

@@ -1,6 +1,7 @@
 /**
- * The outcome that ended a job came from its last grant, by fence. The result and the error name the execution they came
- * from, and the witness knows its fence; a stale outcome of an earlier grant with the same attempt number is found.
+ * The outcome that ended a job came from its last grant, by fence. Result and error name the execution that produced
+ * them, and the witness knows its fence, so a stale outcome of an earlier grant with the same attempt number is
+ * found.
  */
 import { grantsOf, runsOf } from '../evidence/evidence.js';
 import { describeRuns } from '../evidence/witness.js';

@@ -1,4 +1,4 @@
-/** A job is in one place: one row, hot or finished. */
+/** A job has one row, hot or finished. */
 import type { Rule } from './rule.js';
 
 export const jobExistsOnce: Rule = {

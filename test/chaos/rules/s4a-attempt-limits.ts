@@ -1,4 +1,4 @@
-/** Attempts keep to their limits, as the witness counted them and as the row says. */
+/** Attempts stay within their limits, by the count of the witness and by the row. */
 import { grantsOf, runsOf } from '../evidence/evidence.js';
 import { describeRuns } from '../evidence/witness.js';
 import { deadSessions, isLost, LOST_LIMIT } from './losses.js';
@@ -13,7 +13,7 @@ export const attemptsKeepLimits: Rule = {
       const runs = runsOf(evidence, job.id);
       const retries = evidence.ledger.actionsOn(job.id).filter(({ kind }) => kind === 'retry').length;
       const limit = (evidence.ledger.jobs.get(job.id)?.maxAttempts ?? job.maxAttempts) + retries;
-      // what a lost worker's handler did has its own limit
+      // attempts of a lost worker have their own limit
       const kept = grantsOf(evidence, job.id).filter((grant) => !isLost(evidence, grant, dead));
       const isUsed = (end: string | undefined) => end === 'error' || end === 'abort:timeout';
       const used = kept.filter(({ fence }) => runs.some((run) => run.fence === fence && isUsed(run.end))).length;

@@ -1,4 +1,4 @@
-/** Whatever ran is a job that exists. */
+/** Every execution belongs to an existing job. */
 import { describeRuns } from '../evidence/witness.js';
 import type { Rule } from './rule.js';
 

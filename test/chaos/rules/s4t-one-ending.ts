@@ -1,4 +1,4 @@
-/** A job ends once, and once more for each time that a person gave it another attempt. */
+/** A job ends once, plus once for each retry by a person. */
 import type { Rule } from './rule.js';
 
 export const jobEndsOnce: Rule = {

@@ -1,7 +1,7 @@
 /**
- * Every occurrence of a schedule is accounted for once. Which there must be is computed here, from the interval and the times
- * at which the load made and paused the schedule, up to the end of the run; the system's own mark of how far it got is not
- * asked. The load makes schedules before the faults and pauses them after, so both clocks are right at these times.
+ * Every occurrence of a schedule is decided exactly once. The expected occurrences are computed here, from the
+ * interval and the times at which the load created and paused the schedule; the system's own progress mark is not
+ * used. The load creates schedules before the faults and pauses them after, so both clocks are right at these times.
  */
 import type { Action, Evidence, ScheduleRecord } from '../evidence/evidence.js';
 import type { Execution } from '../evidence/witness.js';
@@ -61,7 +61,7 @@ function checkSchedule(
   }
 }
 
-/** The answer that the load notes: when the request was sent and answered by the clock on the wall, and the interval. */
+/** The answer that the load records: the wall clock times of the request and of its answer, and the interval. */
 function valuesOf({ answer }: Action): [sent: number, answered: number, everyMs: number] {
   const [sent = Number.NaN, answered = Number.NaN, everyMs = Number.NaN] = answer.split(' ').map(Number);
   return [sent, answered, everyMs];

@@ -1,4 +1,7 @@
-/** Children exist if and only if the execution that enqueued them made its job succeed. The witness knows who enqueued whom. */
+/**
+ * Children exist if and only if the execution that enqueued them made its job succeed. The witness knows which
+ * execution enqueued which children.
+ */
 import type { Rule } from './rule.js';
 
 export const childrenFollowSuccess: Rule = {

@@ -1,11 +1,13 @@
 /**
- * What a worker's journal said when its process died is delivered by the next process of its folder. The journals are copies
- * that the supervisor made at each death.
+ * The next process of a folder delivers what the journal contained when the previous process died. The journals are
+ * copies that the supervisor made at each death.
  *
- * - A process that was killed leaves a journal, and an outcome is in it soon after its handler ended (`JOURNAL_LAG_MS`).
- * - An outcome in it of the job's last grant has ended the job, and no later grant exists. Otherwise the lease must have run out
- *   before the next process told of it: the worker was declared dead, and not by a takeover. Such a job may have been granted
- *   again, or have ended without: its expiry passed, it was cancelled, or it had lost too many workers.
+ * - A process that was killed leaves a journal, and an outcome is in it soon after its handler ended
+ *   (`JOURNAL_LAG_MS`).
+ * - An outcome in it of the job's last grant has ended the job, and no later grant exists. Otherwise the lease must
+ *   have run out before the next process told of it: the worker was declared dead, and not by a takeover. Such a job
+ *   may have been granted again, or have ended without: its expiry passed, it was cancelled, or it had lost too many
+ *   workers.
  */
 import { type Evidence, grantsOf, type Instance } from '../evidence/evidence.js';
 import { grantKey, type Journal } from '../evidence/journals.js';
@@ -14,8 +16,8 @@ import { isBrokenForever, ranMs } from '../system/units.js';
 import type { Report, Rule } from './rule.js';
 
 /**
- * From the end of a handler to its outcome on disk, in time that its event loop could run. Usually some milliseconds; the rest
- * is for a disk that PostgreSQL and six workers share.
+ * Time from the end of a handler to its outcome on disk, counted while its event loop could run. Usually some
+ * milliseconds; the rest is for a disk that PostgreSQL and six workers share.
  */
 export const JOURNAL_LAG_MS = 1000;
 
@@ -48,7 +50,7 @@ export const journalIsDelivered: Rule = {
 /** `blocks`: the handlers of its process that blocked the event loop. */
 function checkWritten(run: Execution, blocks: readonly Execution[], journal: Journal, report: Report): void {
   const entry = journal.get(grantKey(run.id, run.fence));
-  // an entry that is gone was acknowledged, before the journal began a new file
+  // an entry that is missing was acknowledged before the journal began a new file
   if (run.end === undefined || entry === undefined) return;
   const afterMs = ranMs(run.to, run.instance) - blockedMs(run.to, blocks);
   const isWritten = entry.outcome !== undefined || entry.isAcknowledged || run.end === 'abort:lost';
@@ -57,14 +59,14 @@ function checkWritten(run: Execution, blocks: readonly Execution[], journal: Jou
   });
 }
 
-/** Handlers that block the event loop also hold up the journal. */
+/** Handlers that block the event loop also delay the journal. */
 export function blockedMs(from: number, runs: readonly Execution[]): number {
   return runs
     .filter(({ type, to }) => type === 'block' && to > from)
     .reduce((sum, run) => sum + run.to - Math.max(run.from, from), 0);
 }
 
-/** Gives how many outcomes the journal had. */
+/** Returns how many outcomes the journal had. */
 function checkDelivered(evidence: Evidence, { key }: Instance, journal: Journal, report: Report): number {
   const takenOver = sessionsOf(evidence, true);
   const declaredDead = sessionsOf(evidence, false);

@@ -1,4 +1,4 @@
-/** A success is what really happened: an execution that the witness saw end well. */
+/** Every success has an execution that ended well according to the witness. */
 import { runsOf } from '../evidence/evidence.js';
 import { describeRuns } from '../evidence/witness.js';
 import type { Rule } from './rule.js';

@@ -1,6 +1,4 @@
-/**
- * A failure has a reason that was seen outside. The error says which reason it claims; the row's own counters are not asked.
- */
+/** A failure has a reason that was seen outside. The error names its reason; the row's own counters are not used. */
 import { type Evidence, grantsOf, type JobRecord, runsOf } from '../evidence/evidence.js';
 import { describeRuns } from '../evidence/witness.js';
 import { deadSessions, isLost, LOST_LIMIT } from './losses.js';

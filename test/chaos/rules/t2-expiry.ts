@@ -1,7 +1,7 @@
 /**
- * A job does not start after its expiry, and one that could not start before it fails without having run. Servers look for
- * expired jobs every second, so a start within `NOTICED_MS` is right; so is a later one where the worker, a server or the database
- * was broken right before, or the clock of the database had jumped.
+ * A job does not start after its expiry, and one that could not start before it fails without having run. Servers
+ * check for expired jobs every second, so a start within `NOTICED_MS` is allowed. A later one is excused if the
+ * worker, a server or the database was broken right before, or the clock of the database had jumped.
  */
 import { type Evidence, type Execution, overlapsSpan, runsOf } from '../evidence/evidence.js';
 import { describeRuns } from '../evidence/witness.js';

@@ -1,11 +1,11 @@
-/** An attempt with a timeout is told to stop in time, and only then. The handlers of the load heed their signal. */
+/** An attempt with a timeout is told to stop in time, and only then. The handlers of the load obey their signal. */
 import { runsOf } from '../evidence/evidence.js';
 import { describeRuns, type Execution } from '../evidence/witness.js';
 import type { Rule } from './rule.js';
 
-/** Timers of a busy process are late; those of one that stands still are later. */
+/** Timers of a busy process are late; those of a frozen one are later. */
 const LATE_MS = 2000;
-/** The witness hears of a start after the timer was set. */
+/** The witness records a start after the timer was set. */
 const EARLY_MS = 100;
 
 export const timeoutIsKept: Rule = {

@@ -1,6 +1,6 @@
 /**
- * The PostgreSQL of the run, which faults may stop, kill, freeze and give another time. It runs from the same
- * programs as the embedded one, but under our hands: that one would not let its clock be changed.
+ * The PostgreSQL of the run, which faults may stop, kill, freeze and give another time. It uses the same programs as
+ * the embedded one but is controlled here, because the embedded one does not allow its clock to be changed.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -15,17 +15,17 @@ import { isAlive } from './network.js';
 
 const DEFAULT_PORT = 5432;
 const START_MS = 60_000;
-/** A shutdown that takes longer ends as a crash: libfaketime can leave the postmaster waiting for a lock of a killed child. */
+/** A slower shutdown ends as a crash: libfaketime can leave the postmaster waiting for a lock of a killed child. */
 const STOP_MS = 30_000;
 const STOP_SIGNALS = { fast: 'SIGINT', immediate: 'SIGQUIT' } as const;
 
 export type ChaosDatabase = {
   readonly url: string;
-  /** Ends it, in order or as a crash. */
+  /** Stops it, cleanly or as a crash. */
   stop(how: keyof typeof STOP_SIGNALS): Promise<void>;
-  /** Resolves when it takes connections. */
+  /** Resolves when it accepts connections. */
   start(): Promise<void>;
-  /** Every process of it stands still, or goes on. */
+  /** Freezes or resumes all its processes. */
   freeze(): Promise<void>;
   thaw(): Promise<void>;
   /** Its time, in milliseconds; rejects if it does not answer. */
@@ -54,14 +54,14 @@ export async function createDatabase({ folder, address, subnet, clock, ...where 
     'C',
   ]);
   if (!made.ok) throw new Error(`no database in ${cluster}: ${made.output}`);
-  // only those in the back network, and only the ones with a leg there can be
+  // reachable only from the back network
   await writeFile(join(cluster, 'pg_hba.conf'), `host all all ${subnet} trust\n`);
   const settings = {
     ...{ listen_addresses: address, port: String(port), unix_socket_directories: '', max_connections: '200' },
     ...{ shared_buffers: '128MB', max_wal_size: '1GB', timezone: 'UTC', log_timezone: 'UTC' },
     // counts what the run says at its end
     ...{ track_functions: 'pl' },
-    // the state of a backend whose server was cut off must not stay for hours
+    // the backend of a server that was cut off must not stay for hours
     ...{ tcp_user_timeout: '10s', tcp_keepalives_idle: '5', tcp_keepalives_interval: '2' },
   };
   const args = ['-D', cluster, ...Object.entries(settings).flatMap(([key, value]) => ['-c', `${key}=${value}`])];
@@ -74,7 +74,7 @@ export async function createDatabase({ folder, address, subnet, clock, ...where 
     const found = [parent];
     for (const entry of await readdir('/proc')) {
       if (!/^\d+$/.test(entry)) continue;
-      // a process may end while we look
+      // a process may end meanwhile
       const stat = await readFile(`/proc/${entry}/stat`, 'utf8').catch(() => '');
       if (Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]) === parent) found.push(Number(entry));
     }

@@ -1,4 +1,4 @@
-/** A wall clock of its own for one process, by libfaketime: set while the process runs, timers left alone. */
+/** A separate wall clock for one process, by libfaketime: set while the process runs, without an effect on timers. */
 import { existsSync, renameSync, writeFileSync } from 'node:fs';
 
 const LIBRARIES = [
@@ -7,16 +7,16 @@ const LIBRARIES = [
   '/usr/lib64/faketime/libfaketimeMT.so.1',
 ];
 
-/** How long a process keeps a time it has read: to read it at every look at its clock would cost far too much. */
+/** How long a process caches a time: reading the file at every access to the clock would cost far too much. */
 const KEPT_SECONDS = 1;
 /**
- * After this long every process sees a new time. libfaketime counts in whole seconds and reads again when *more* than the
- * given number have passed: measured, a process that looked all the time went on by the old one for up to 1.8 s.
+ * After this long every process sees a new time. libfaketime counts in whole seconds and reads again when *more* than
+ * the given number have passed, so a process may use the old time for up to 1.8 s.
  */
 export const CLOCK_LOOK_MS = (KEPT_SECONDS + 1) * 1000;
 
 export type FakeClock = {
-  /** What the process is to be started with. */
+  /** The environment for the process. */
   readonly env: Record<string, string>;
   /** Sets the clock this far from the true time. */
   jump(seconds: number): void;
@@ -27,7 +27,7 @@ export function createFakeClock(file: string): FakeClock | undefined {
   const library = LIBRARIES.find((path) => existsSync(path));
   if (library === undefined) return undefined;
   function jump(seconds: number): void {
-    // by a rename: a process that reads while we write would see an empty file
+    // by a rename, because a process that reads during a write would see an empty file
     writeFileSync(`${file}.new`, `${seconds < 0 ? '-' : '+'}${Math.abs(seconds)}\n`, { mode: 0o644 });
     renameSync(`${file}.new`, file);
   }

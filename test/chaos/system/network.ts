@@ -6,9 +6,9 @@
  *             ├── front bridge ─┤             ├── back bridge ── PostgreSQL
  *   load    ──┘                 └─────────────┘
  * ```
- * Workers have no leg in the back, so they cannot reach the database. The host gets one leg in each, for the
- * load, the database and the checker; nothing else of it changes. Everything is named after our process: what a
- * run that was killed has left is found and removed by the next one.
+ * Workers have no leg in the back network, so they cannot reach the database. The host gets one leg in each, for the
+ * load, the database and the checker; nothing else on it changes. All names contain our process id, so the next run
+ * finds and removes what a killed run has left.
  */
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
@@ -16,18 +16,18 @@ import { promisify } from 'node:util';
 const run = promisify(execFile);
 const PREFIX = 'drover-chaos-';
 
-/** Which packets a cut drops: all, those that come in, those that go out. */
+/** Which packets a cut drops: all, incoming or outgoing. */
 export type Direction = 'both' | 'in' | 'out';
 
 export type Machine = {
   readonly namespace: string;
   readonly address: string;
-  /** Where it reaches the database from; null if it has no leg there. */
+  /** The address from which it reaches the database. Null if it has no leg there. */
   readonly backAddress: string | null;
   cut(leg: Leg, direction: Direction): Promise<void>;
-  /** Gives how many packets the cut has dropped. */
+  /** Returns how many packets the cut has dropped. */
   heal(leg: Leg, direction: Direction): Promise<number>;
-  /** Limits what goes out of the leg. */
+  /** Limits the outgoing traffic of the leg. */
   slow(leg: Leg, kilobits: number): Promise<void>;
   hurry(leg: Leg): Promise<void>;
   /** To every process of the machine. */
@@ -36,7 +36,7 @@ export type Machine = {
 export type Leg = 'front' | 'back';
 
 export type Network = {
-  /** Of the host in the back, where the database listens. */
+  /** The host's address in the back network, where the database listens. */
   readonly databaseAddress: string;
   /** The addresses from which the database is used. */
   readonly backSubnet: string;
@@ -84,7 +84,7 @@ export async function createNetwork(): Promise<Network> {
     },
     async remove() {
       for (const leg of ['front', 'back'] as const) await ip(['link', 'del', hostLeg(leg)]).catch(() => {});
-      // one that has gone already is what we want
+      // already gone, as intended
       for (const namespace of namespaces) await ip(['netns', 'del', namespace]).catch(() => {});
     },
   };
@@ -92,7 +92,7 @@ export async function createNetwork(): Promise<Network> {
 
 function createMachine(namespace: string, address: string, backAddress: string | null): Machine {
   const inside = (...command: string[]) => run('ip', ['netns', 'exec', namespace, ...command]);
-  /** The two chains, with the word that names the leg in each. */
+  /** The two chains, with the option that names the leg in each. */
   const chainsOf = (direction: Direction): [chain: string, leg: string][] => [
     ...(direction === 'out' ? [] : ([['INPUT', '-i']] as [string, string][])),
     ...(direction === 'in' ? [] : ([['OUTPUT', '-o']] as [string, string][])),
@@ -131,7 +131,7 @@ function droppedPackets(listing: string): number {
   return Number(/^\s*(\d+)/.exec(first)?.[1] ?? 0);
 }
 
-/** Namespaces and processes of runs whose owner is gone. Their names say that they are ours. */
+/** Removes namespaces and processes of runs whose owner is gone. Their names identify them as ours. */
 async function removeLeftovers(): Promise<void> {
   const { stdout } = await run('ip', ['netns', 'list']);
   for (const namespace of stdout.split('\n').map((line) => line.split(' ')[0] ?? '')) {

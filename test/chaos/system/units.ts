@@ -1,7 +1,8 @@
 /**
- * The servers and workers of the run: each a process on a machine of its own, watched from outside. If one ends by itself (a
- * worker that was cut off), that is noted and it is started again. When each process began, was frozen and died is what the
- * rules trust; the journal of a worker is copied at each death, before its successor can change it.
+ * The servers and workers of the run: each is a process on its own machine (a network namespace), observed from
+ * outside. If one ends by itself (a worker that was cut off), that is recorded and it is restarted. The rules trust
+ * when each process began, was frozen and died. The journal of a worker is copied at each death, before its successor
+ * can change it.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { type EventEmitter, once } from 'node:events';
@@ -18,11 +19,11 @@ import type { Machine } from './network.js';
 const CLI = fileURLToPath(new URL('../../../packages/server/dist/cli/main.js', import.meta.url));
 const WORKER = fileURLToPath(new URL('../programs/worker.mjs', import.meta.url));
 const SERVER_PORT = 8420;
-/** Until a process that ended by itself is started again, as an operator's supervisor would. */
+/** Pause before a process that ended by itself is restarted, as a supervisor would do. */
 const RESTART_MS = 500;
-/** For a signal to take effect. */
+/** Limit for a signal to take effect. */
 const FROZEN_WITHIN_MS = 2000;
-/** For a worker whose event loop is blocked by a handler, too. */
+/** Also for a worker whose event loop is blocked by a handler. */
 const ANSWER_MS = 3000;
 /** A unit that was killed this long before it broke forever may not have come back in between. */
 const RETURN_MS = 10_000;
@@ -37,14 +38,14 @@ export type Instance = {
   readonly startedAt: number;
   exitedAt: number | undefined;
   ending: string | undefined;
-  /** The run had not asked it to end. */
+  /** The run had not requested its end. */
   byItself: boolean;
-  /** It was told to stop, did not in time, and was killed. */
+  /** It was told to stop, did not stop in time, and was killed. */
   isStopOverdue: boolean;
   readonly pauses: Span[];
 };
 export type Role = 'server' | 'worker';
-/** A time in which a unit, or the database, was broken. */
+/** A time in which a unit or the database was broken. */
 export type Trouble = Span & { what: string };
 
 export type Unit = {
@@ -60,17 +61,17 @@ export type Unit = {
   /** Freezes every process of the machine; resolves when they are frozen. */
   pause(): Promise<void>;
   resume(): Promise<void>;
-  /** SIGKILL or SIGTERM; resolves when it is gone. It stays so until `start`. */
+  /** Sends SIGKILL or SIGTERM. Resolves when it is gone. It stays gone until `start`. */
   end(signal: 'SIGKILL' | 'SIGTERM', withinMs?: number): Promise<void>;
-  /** The time on the wall as the process reads it; undefined if it does not answer. */
+  /** The wall clock time of the process. Undefined if it does not answer. */
   readClock(): Promise<number | undefined>;
-  /** Notes the beginning of a trouble; call the answer at its end. */
+  /** Records the start of a trouble. Call the returned function at its end. */
   suffer(what: string): () => void;
 };
 
 export const BROKEN_FOREVER = 'broken forever';
 
-/** Whether the process, and no successor that could speak for it, is on a unit that stays broken. */
+/** Whether the process belongs to a unit that stays broken, and has no successor that could report for it. */
 export function isBrokenForever(
   units: readonly Unit[],
   { unit, exitedAt = Number.POSITIVE_INFINITY }: Instance,
@@ -79,7 +80,7 @@ export function isBrokenForever(
   return broken !== undefined && exitedAt > broken.from - RETURN_MS;
 }
 
-/** How long the process ran after this time until its death, without the time in which it was frozen. */
+/** How long the process ran after this time until its death, not counting the time in which it was frozen. */
 export function ranMs(from: number, { exitedAt = Number.POSITIVE_INFINITY, pauses }: Instance): number {
   const paused = pauses.map((pause) => Math.max(0, Math.min(pause.to, exitedAt) - Math.max(pause.from, from)));
   return exitedAt - from - paused.reduce((sum, ms) => sum + ms, 0);
@@ -93,9 +94,9 @@ export type UnitSettings = {
   without: readonly string[];
   beat: string;
   lease: string;
-  /** Is told the ids of planted jobs that have begun, with the name of their worker. */
+  /** Receives the ids of planted jobs that have started, with the name of their worker. */
   begun: EventEmitter;
-  /** Workers that take only jobs whose handlers stop when they are told to. */
+  /** Workers that take only jobs whose handlers obey their signal. */
   heedful: readonly string[];
   /** A control: the journal of a dead process is removed, so that its successor finds none. */
   losesJournals: boolean;
@@ -133,7 +134,7 @@ export function createUnit(
     const { args, env } = role === 'server' ? serverCommand(machine, settings) : workerCommand(name, key, settings);
     const started = spawn('ip', ['netns', 'exec', machine.namespace, process.execPath, ...args], {
       env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env, ...clock?.env },
-      // the channel is for our own end: whoever it belongs to goes with us
+      // the channel ends the process when we end
       stdio: ['ignore', log, log, 'ipc'],
     });
     closeSync(log);
@@ -203,13 +204,13 @@ export function createUnit(
         await delay(5);
       }
       pauses.push({ from: nowMs(), to: Number.POSITIVE_INFINITY });
-      // handlers that have processes of their own are frozen with their machine
+      // handlers in their own processes are frozen with their machine
       await machine.signalAll('SIGSTOP');
     },
     async resume() {
       const open = instance?.pauses.find((pause) => pause.to === Number.POSITIVE_INFINITY);
       if (!open) return;
-      // before the signal: what is counted as frozen must have been
+      // before the signal: the time counted as frozen must not include running time
       open.to = nowMs();
       await machine.signalAll('SIGCONT');
     },

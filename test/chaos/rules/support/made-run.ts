@@ -1,4 +1,4 @@
-/** Runs made by hand for the tests of the rules: a good one, to which a test then does what a fault of ours would. */
+/** Runs built by hand for the tests of the rules: a good one, to which a test then applies the effect of a bug. */
 import type {
   Evidence,
   Execution,
@@ -17,7 +17,7 @@ import type { FaultResult } from '../../faults/fault.js';
 
 export const LEASE_MS = 3000;
 export const VERDICT_MS = 7000;
-/** By the clock on the wall; the schedules of made runs count from here. */
+/** On the wall clock; the schedules of these runs count from here. */
 export const WALL_MS = 1_000_000_000_000;
 
 type MadeRun = {
@@ -35,7 +35,7 @@ type MadeJob = {
   id: string;
   type?: string;
   runs?: MadeRun[];
-  /** What the load noted of it, beside the defaults; null: it did not add it. */
+  /** What the load recorded, in addition to the defaults. Null: the load did not add it. */
   sent?: Partial<AddedJob> | null;
   row?: Partial<JobRecord>;
 };
@@ -155,7 +155,10 @@ function evidenceOf(made: Made): Evidence {
   };
 }
 
-/** The worker is killed, its unit is noted as hurt, its session is declared dead, and its journal has these outcomes. */
+/**
+ * The worker is killed, its unit is recorded as hurt, its session is declared dead, and its journal has these
+ * outcomes.
+ */
 export function killWorker(
   made: Made,
   instance: Instance,
@@ -177,7 +180,7 @@ export function declareDead(made: Made, { unit, pid, key }: Instance, seenAt: nu
   made.verdicts.push({ unit, pid, sessionId: `session of ${key}`, server: 'http://server1', isTakeover, seenAt });
 }
 
-/** One job of each kind that a rule is about, all as it should be. */
+/** One correct job for each kind of rule. */
 export function goodRun(): Made {
   const made = emptyRun();
   const { worker1, worker2 } = made;
@@ -219,7 +222,7 @@ export function goodRun(): Made {
   return made;
 }
 
-/** Every second, made at the start and paused after three. */
+/** Fires every second, created at the start and paused after three. */
 function addSchedule(made: Made): void {
   made.act('schedule', 'every-1000', { answer: `${WALL_MS + 100} ${WALL_MS + 110} 1000` });
   made.act('end-schedule', 'every-1000', { answer: `${WALL_MS + 3500} ${WALL_MS + 3510} 1000` });
