@@ -1,7 +1,7 @@
-/** Tests that need what not every machine has. Left out silently they would be forgotten. */
+/** Tests that need something that not every machine has. If they were skipped silently, they would be forgotten. */
 import { describe, expect, it } from 'vitest';
 
-/** `describe`, or one that leaves its tests out, says so loudly and, with CI set, fails. */
+/** `describe`, or a version that skips its tests with a clear message and fails if CI is set. */
 export function describeIf(isThere: boolean, whatIsMissing: string): typeof describe | typeof describe.skip {
   if (isThere) return describe;
   console.warn(whatIsMissing);

@@ -1,6 +1,6 @@
 /**
- * A port that nobody listens on and that no outgoing connection will be given: below the range that systems
- * take those from. So a server that is killed finds its own port free when it is started again.
+ * A free port below the range from which systems take the ports of outgoing connections. So a server that is killed
+ * finds its own port free when it is restarted.
  */
 import { createServer } from 'node:net';
 

@@ -1,13 +1,13 @@
 /**
- * Load that does not mind what is killed around it: a producer that keeps adding jobs and remembers which of
- * them were acknowledged, and the check that each of those was finished exactly once.
+ * Load that tolerates faults: a producer that keeps adding jobs and remembers which were acknowledged, and the check
+ * that each of those finished exactly once.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@drover/sdk';
 import type pg from 'pg';
 import { until } from './until.js';
 
-/** Jobs of one request. */
+/** Jobs per request. */
 export const BATCH = 40;
 const PAUSE_MS = 10;
 const WORK_MS = 3;
@@ -17,7 +17,7 @@ export type Load = {
   readonly acknowledged: number;
   /** Resolves when this many more have been acknowledged. */
   more(count: number): Promise<void>;
-  /** Ends the production and gives the acknowledged ids. */
+  /** Stops the producer and returns the acknowledged ids. */
   stop(): Promise<string[]>;
 };
 
@@ -29,7 +29,7 @@ export function startLoad(client: Client, queue: string): Load {
   async function produce(): Promise<void> {
     while (!stopped) {
       const jobs = Array.from({ length: BATCH }, () => ({ job: 'work', payload: { ms: WORK_MS }, options: { queue } }));
-      // without an answer nobody knows whether the jobs exist, so nothing is promised about them
+      // without an answer it is unknown whether the jobs exist, so they are not checked
       const handles = await client.enqueueMany(jobs).catch(() => []);
       ids.push(...handles.map((handle) => handle.id));
       await delay(PAUSE_MS);
@@ -55,7 +55,7 @@ export function startLoad(client: Client, queue: string): Load {
 
 export type Finished = { id: string; state: string; attempt: number; lost: number };
 
-/** Waits until nothing is left to do and gives the jobs of the queue from the history. */
+/** Waits until no job is left and returns the jobs of the queue from the history. */
 export async function allFinished(pool: pg.Pool, queue: string): Promise<Finished[]> {
   const left = async () => (await pool.query('select from drover.job where queue = $1 limit 1', [queue])).rows.length;
   await until(`no job is left in queue ${queue}`, async () => (await left()) === 0, { withinMs: 90_000 });
@@ -66,7 +66,7 @@ export async function allFinished(pool: pg.Pool, queue: string): Promise<Finishe
   return rows;
 }
 
-/** What is wrong: acknowledged jobs that are missing, finished twice, or not succeeded. */
+/** The violations: acknowledged jobs that are missing, finished twice, or not succeeded. */
 export function faults(acknowledged: readonly string[], finished: readonly Finished[]): string[] {
   const times = new Map<string, number>();
   for (const { id } of finished) times.set(id, (times.get(id) ?? 0) + 1);

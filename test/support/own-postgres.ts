@@ -1,4 +1,4 @@
-/** A PostgreSQL that a test may restart and crash: nobody else uses it, and it keeps its port. */
+/** A PostgreSQL that a test may restart and crash, because no other test uses it. It keeps its port. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ import { until } from './until.js';
 export type OwnPostgres = {
   readonly url: string;
   readonly pool: pg.Pool;
-  /** It takes no new connections from now on, waits for the present ones to end, and ends. */
+  /** From now on it accepts no new connections; it ends when the present ones have ended. */
   beginShutdown(): void;
   /** `fast` ends sessions and writes everything out; `immediate` and `crash` end in recovery: one by SIGQUIT, one by SIGKILL. */
   restart(how: 'fast' | 'immediate' | 'crash'): Promise<void>;
@@ -25,7 +25,7 @@ export async function startOwnPostgres(): Promise<OwnPostgres> {
   let running: EmbeddedPostgres = await start();
   await migrate(running.url);
   const pool = new pg.Pool({ connectionString: running.url, max: 5 });
-  // its connections end with every restart, which is what the file is about
+  // its connections end with every restart, which is intended
   pool.on('error', () => {});
 
   return {

@@ -1,6 +1,6 @@
 /**
- * A process that a test has started and therefore ends: by its pid, whatever became of the test. It has a
- * channel to us, so it also goes when we are killed ourselves.
+ * A process that a test has started and therefore ends: by its pid, whatever the result of the test. It has an IPC
+ * channel to us, so it also ends when we are killed.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -15,12 +15,12 @@ export type OwnedProcess = {
   readonly hasExited: boolean;
   /** The exit code, or the signal that ended it. */
   readonly exited: Promise<number | string>;
-  /** Everything it has written, the latest lines if that is much. */
+  /** Its output; if there is a lot, the latest lines. */
   log(): string;
   /** Sends a value over the channel. */
   tell(message: object): void;
   kill(signal: NodeJS.Signals): void;
-  /** SIGTERM; gives how it ended. */
+  /** Sends SIGTERM. Returns how it ended. */
   stop(): Promise<number | string>;
   /** SIGKILL; resolves when it is gone. */
   destroy(): Promise<void>;
@@ -71,7 +71,7 @@ function collectLines(child: ChildProcess): string[] {
   return lines;
 }
 
-/** What the machine of the developer is configured with is no business of the test. */
+/** The developer's own configuration must not affect the test. */
 function withoutSettings(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(env).filter(([name]) => !/^(DROVER|VITEST|NODE)_/.test(name)));
 }

@@ -1,6 +1,6 @@
 /**
- * The packages as npm would publish them, unpacked into an empty folder. Third-party packages are links to those of the
- * repository, and only to the declared ones; `npm run verify` installs everything from the registry instead.
+ * The packages as npm would publish them, unpacked into an empty folder. Third-party packages are links to those of
+ * the repository, limited to the declared ones; `npm run verify` installs everything from the registry instead.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';

@@ -1,6 +1,6 @@
 /**
- * What a scenario needs: a database with guarded moves, servers and workers as processes, a witness. All of
- * it is ended after the file, also when a test has failed; what the processes wrote is then printed.
+ * The environment of a scenario: a database with guarded moves, servers and workers as processes, a witness. All of
+ * it is stopped after the file, also when a test has failed; the output of the processes is then printed.
  */
 import { type Client, createClient } from '@drover/sdk';
 import type pg from 'pg';
@@ -14,7 +14,7 @@ import { launchWorker, type WorkerProcess, type WorkerProcessOptions } from './s
 import { until } from './until.js';
 import { createWitness, type Witness } from './witness.js';
 
-/** Short, so that a lost worker is noticed while a test waits for it. */
+/** Short, so that a test does not wait long for a lost worker to be detected. */
 const FLAGS = { beat: '300ms', lease: '2s', poll: '100ms', 'log-level': 'info' };
 
 type StageDatabase = Pick<TestDatabase, 'url' | 'pool' | 'drop'>;
@@ -29,19 +29,19 @@ export type Stage = {
   startWorker(options: Omit<WorkerProcessOptions, 'witness'>): Promise<WorkerProcess>;
   /** A server and a worker in one process; resolves when its worker is served. */
   startNode(options: Omit<NodeOptions, 'databaseUrl' | 'witness'>): Promise<NodeProcess>;
-  /** Starts it and does not wait. */
+  /** Starts it without waiting. */
   launchWorker(options: Omit<WorkerProcessOptions, 'witness'>): WorkerProcess;
   /** A client that is closed after the file. */
   client(url: string | readonly string[]): Client;
   /** The names of the workers that a server serves now. */
   servedWorkers(): Promise<string[]>;
-  /** Kills everything that still runs, for a file whose tests must not meet each other's processes. */
+  /** Kills all running processes, for a file whose tests must not share processes. */
   killAll(): Promise<void>;
-  /** Lines of servers that tell of a move the guard has refused. */
+  /** Log lines of servers about moves that the guard has refused. */
   illegalMoves(): string[];
 };
 
-/** Call it at the top of a test file. `prepare` brings a database of its own, which is guarded here. */
+/** Call it at the top of a test file. `prepare` creates a custom database, which is guarded here. */
 export function createStage(prepare?: () => Promise<StageDatabase>): Stage {
   const processes: OwnedProcess[] = [];
   const clients: Client[] = [];
@@ -122,7 +122,7 @@ export function createStage(prepare?: () => Promise<StageDatabase>): Stage {
   return stage;
 }
 
-/** What `createTestDatabase` does, for a database that does not come from its template. */
+/** Does what `createTestDatabase` does, for a database that is not created from its template. */
 async function guarded(own: StageDatabase): Promise<StageDatabase> {
   await guardMoves(own.pool);
   const drop = async () => {

@@ -7,7 +7,7 @@ const JOBS = fileURLToPath(new URL('./programs/jobs.mjs', import.meta.url));
 
 export type NodeOptions = ServerOptions & {
   name: string;
-  /** Where its handlers note what they do. */
+  /** The file in which its handlers record what they do. */
   witness: string;
   /** Flags without a value, by their key. */
   switches?: readonly string[];
@@ -15,7 +15,7 @@ export type NodeOptions = ServerOptions & {
 
 export type NodeProcess = ServerProcess & WorkerProcess;
 
-/** Starts a node and does not wait until it answers. */
+/** Starts a node without waiting until it answers. */
 export async function launchNode({
   name,
   witness,

@@ -8,20 +8,20 @@ const CLI = fileURLToPath(new URL('../../packages/server/dist/cli/main.js', impo
 
 export type ServerOptions = {
   databaseUrl: string;
-  /** What the command line begins with; absent: `server`. */
+  /** The first arguments of the command line. Default: `server`. */
   command?: readonly string[];
-  /** Absent: any free one. */
+  /** Default: any free port. */
   port?: number;
   /** Further settings as flags, by their key: `{ beat: '300ms' }`. */
   flags?: Record<string, string>;
   env?: Record<string, string>;
-  /** Absent: the command of this repository's build. */
+  /** Default: the command of this repository's build. */
   program?: string;
 };
 
 export type ServerProcess = OwnedProcess & { readonly url: string; readonly port: number };
 
-/** Starts a server and does not wait until it answers. */
+/** Starts a server without waiting until it answers. */
 export async function launchServer(options: ServerOptions): Promise<ServerProcess> {
   const port = options.port ?? (await freePort());
   const flags = Object.entries({ port: String(port), ...options.flags }).flatMap(([key, value]) => [`--${key}`, value]);

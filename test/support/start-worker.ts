@@ -7,22 +7,22 @@ const PROGRAM = fileURLToPath(new URL('./programs/worker.mjs', import.meta.url))
 export type WorkerProcessOptions = {
   name: string;
   url: string | readonly string[];
-  /** Where it notes what it runs. */
+  /** The file in which it records what it runs. */
   witness: string;
   slots?: number;
   queues?: readonly string[];
-  /** The handlers it offers; absent: all of the program. */
+  /** The handlers that it offers. Default: all of the program. */
   types?: readonly string[];
   prefetch?: number;
   drainTimeout?: string;
   token?: string;
   ignorePause?: boolean;
-  /** The folder of its journal; absent: it keeps none. */
+  /** The folder of its journal. Default: no journal. */
   journalDir?: string;
 };
 
 export type WorkerProcess = OwnedProcess & {
-  /** Lets every handler that holds at this gate go on, now and later. */
+  /** Releases every handler that waits at this gate, now and later. */
   open(gate: string): void;
 };
 

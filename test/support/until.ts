@@ -1,11 +1,11 @@
-/** Waiting for what will be true: asks again and again until it is, and says what was missing if it never is. */
+/** Waits for a condition: polls until it is true, and reports what was missing if it times out. */
 import { setTimeout as delay } from 'node:timers/promises';
 
 const ASK_EVERY_MS = 20;
-/** Far above what anything takes on a busy machine; a test that reaches it has failed. */
+/** Far above what any condition needs on a busy machine; a test that reaches it has failed. */
 export const PATIENCE_MS = 30_000;
 
-/** Gives the first answer that is neither false nor undefined. An error counts as "not yet". */
+/** Returns the first answer that is neither false nor undefined. An error counts as "not yet". */
 export async function until<Answer>(
   what: string,
   ask: () => Promise<Answer | false | undefined> | Answer | false | undefined,

@@ -1,6 +1,6 @@
 /**
- * What really ran: a file to which all workers append one line an event, each with one write, so that lines
- * stay whole and survive a kill. It knows nothing of the database, which is what makes it a witness.
+ * What really ran: a file to which all workers append one line per event, each with one write, so that lines stay
+ * complete and survive a kill. It is independent of the database.
  */
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,11 +14,11 @@ export type WitnessEvent = {
   attempt: number;
   worker: string;
   pid: number;
-  /** Milliseconds of a clock that all processes of this machine share and that never goes back. */
+  /** Milliseconds of a monotonic clock that all processes of this machine share. */
   at: number;
   /** Why the signal was aborted. */
   reason?: string;
-  /** What the handler was given to recognise repetitions by. */
+  /** What the handler was given to recognise repetitions. */
   keys?: { id: string; idempotencyKey: string; attempt: number; fence: number };
 };
 

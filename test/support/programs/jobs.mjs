@@ -1,6 +1,6 @@
 /**
- * The jobs of the scenarios, for `worker.mjs` and for the command line. Each does one thing that a promise is about,
- * and every start and end is noted with the witness before anything else happens.
+ * The jobs of the scenarios, for `worker.mjs` and for the command line. Each exercises one promise, and every start
+ * and end is recorded with the witness first.
  */
 import { openSync, writeSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -19,7 +19,7 @@ function note(event, { id, type, queue, attempt }, more) {
   writeSync(witness, `${JSON.stringify(entry)}\n`);
 }
 
-/** A handler whose beginning and end are witnessed. */
+/** A handler whose start and end are recorded. */
 function witnessed(definition, run) {
   return handle(typeof definition === 'string' ? defineJob({ type: definition }) : definition, async (job) => {
     note('start', job);
@@ -45,7 +45,7 @@ function gate(name) {
   return gates.get(name);
 }
 
-/** Until the test opens the gate or the signal is aborted. */
+/** Waits until the test opens the gate or the signal is aborted. */
 function atGate(name, signal) {
   signal.throwIfAborted();
   return new Promise((resolve, reject) => {
@@ -102,7 +102,7 @@ export const jobs = [
     progress({ done: 42, of: 100 });
     await atGate(payload.gate, signal);
   }),
-  // for the volume: one line per job and nothing else
+  // for volume: one line per job and nothing else
   defineJob({
     type: 'count',
     run: (job) => {

@@ -1,6 +1,6 @@
 /**
- * Preloaded into a process whose wall clock a test sets: `{ clockAheadMs }` over its channel. Timers and the monotonic
- * clock are left alone, as when the clock of a machine is set.
+ * Preloaded into a process whose wall clock a test sets: `{ clockAheadMs }` over its channel. Timers and the
+ * monotonic clock do not change, as when the clock of a machine is set.
  */
 const RealDate = Date;
 let aheadMs = 0;

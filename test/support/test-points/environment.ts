@@ -1,4 +1,4 @@
-/** The environment of a process that is to obey a failpoint or do without safety mechanisms. */
+/** The environment of a process that uses a failpoint or runs without safety mechanisms. */
 import type { SafetyMechanism } from '@drover/protocol/test-points';
 
 const PRELOAD = new URL('./preload.mjs', import.meta.url).href;
@@ -9,7 +9,7 @@ export type TestPoints = {
   without?: readonly SafetyMechanism[] | undefined;
 };
 
-/** Empty if there is nothing to obey: such a process runs exactly what is published. */
+/** Empty if neither is used: such a process runs exactly what is published. */
 export function environmentOf({ failpoint = '', without = [] }: TestPoints): Record<string, string> {
   if (failpoint === '' && without.length === 0) return {};
   return {

@@ -1,6 +1,7 @@
 /**
- * Loaded before the program (`NODE_OPTIONS=--import …/preload.mjs`): the packages' module of failpoints and switches becomes
- * the one beside this file, which obeys the environment. Node loads it in every thread that starts with these options.
+ * Loaded before the program (`NODE_OPTIONS=--import …/preload.mjs`): replaces the packages' module of failpoints and
+ * switches by the one beside this file, which reads the environment. Node loads it in every thread that starts with
+ * these options.
  */
 import { register } from 'node:module';
 

@@ -1,8 +1,8 @@
 /**
- * What `packages/protocol/src/test-points.ts` is in a process that a test starts. `DROVER_TEST_FAILPOINT=place:count[:action]` acts
- * when the place is passed for the count-th time: `kill` (default) is SIGKILL, `stop` is SIGSTOP.
- * `DROVER_TEST_WITHOUT=fencing,beacon` turns safety mechanisms off. A value that has no effect is refused: its test would
- * prove nothing.
+ * Replaces `packages/protocol/src/test-points.ts` in a process that a test starts.
+ * `DROVER_TEST_FAILPOINT=place:count[:action]` acts when the place is passed for the count-th time: `kill` (default)
+ * is SIGKILL, `stop` is SIGSTOP. `DROVER_TEST_WITHOUT=fencing,beacon` turns safety mechanisms off. A value without an
+ * effect is refused, because its test would prove nothing.
  */
 import { FAILPOINTS, SAFETY_MECHANISMS } from '../../../packages/protocol/dist/test-points.js';
 
