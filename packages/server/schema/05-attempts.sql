@@ -6,7 +6,7 @@ language sql immutable as $$
   select to_char(at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
 $$;
 
--- Appends an attempt to a job's list. Of more than 50 attempts, the first ten and the latest are kept.
+-- Appends an attempt to a job's list. Beyond 50 attempts, the first ten and the latest are kept.
 create function drover.add_attempt(
   attempts json[], attempt int, outcome text, started_at timestamptz, session_id uuid, error json
 ) returns json[]

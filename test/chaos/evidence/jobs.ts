@@ -21,7 +21,7 @@ export type JobRecord = {
   occurrence: string | null;
   /** The execution that the result names, if any. */
   resultOf: string | null;
-  /** Of the last error. */
+  /** Code and message of the last error. */
   errorCode: string | null;
   errorMessage: string | null;
 };

@@ -25,7 +25,7 @@ import { readEvidence } from './read-evidence.js';
 
 const SERVER_ID = newId();
 const LEASE_MS = 3000;
-/** Of the JSON `null`. */
+/** The hash of the JSON `null`. */
 const PAYLOAD_HASH = '37a6259cc0c1dae299a7866489dff0bd';
 
 let folder: string;

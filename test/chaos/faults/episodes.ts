@@ -6,8 +6,8 @@
  *   handler would run beside the second one (S2).
  * - `fencing`: a worker is cut off, and its handler ends before its lease does, so that nothing stops it. The worker
  *   comes back with this outcome while the next attempt runs, and would end the job with it (S3r).
- * - `journal`: a worker is cut off, the handler of a job to be held ends meanwhile, and its process is killed. Only
- *   the journal knows the outcome, and the next process delivers it (S8).
+ * - `journal`: a worker is cut off, the handler of a `hold` job ends meanwhile, and its process is killed. Only the
+ *   journal knows the outcome, and the next process delivers it (S8).
  * - `beacon`: the database, and after it all servers, are frozen for longer than a lease. Servers and workers return
  *   at the same time from the first, and the slower ones would be declared dead; after the second, the first server
  *   that resumes would declare the workers of the others dead (S10). Some workers must be left for that, so not all

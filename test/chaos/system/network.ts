@@ -125,7 +125,7 @@ function createMachine(namespace: string, address: string, backAddress: string |
   };
 }
 
-/** Of the first rule of a chain, as `iptables -L -v -x` lists it. */
+/** Packets counted by the first rule of a chain, as `iptables -L -v -x` lists it. */
 function droppedPackets(listing: string): number {
   const [, , first = ''] = listing.split('\n');
   return Number(/^\s*(\d+)/.exec(first)?.[1] ?? 0);

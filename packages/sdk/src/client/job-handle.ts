@@ -36,7 +36,7 @@ export class JobHandle<Result = unknown> {
     return this.#change('cancelJob', {}, ['cancelled']);
   }
 
-  /** Gives a failed or cancelled job another attempt, or starts a waiting one now. */
+  /** Lets a failed or cancelled job run again, or starts a waiting one now. */
   retry(): Promise<Job> {
     return this.#change('retryJob', {}, ['ready', 'running']);
   }

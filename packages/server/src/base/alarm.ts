@@ -24,7 +24,7 @@ export type AlarmOptions = {
 const ERROR_PAUSE_MS = 1000;
 /** A longer delay would fire at once. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
-/** The value of a request that arrived during a turn. */
+/** The value of `wakeAt` after the alarm rang during a turn. */
 const LONG_AGO = Number.NEGATIVE_INFINITY;
 
 export function createAlarm({ turn, failure, logger }: AlarmOptions): Alarm {

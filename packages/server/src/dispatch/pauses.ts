@@ -27,7 +27,7 @@ export async function listPauses(db: Runner): Promise<Pause[]> {
   return [...(await db.run<Pause>(list)), ...(await listPausedWorkers(db))];
 }
 
-/** Has a row of its own; a worker is paused in its session. */
+/** A scope with its own row; a worker's pause is in its session. */
 export type PausedScope = Exclude<Pause['scope'], 'worker'>;
 type ScopePause = Pause & { scope: PausedScope };
 

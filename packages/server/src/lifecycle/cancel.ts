@@ -16,8 +16,8 @@ const USUAL = { verb: 'cancel', from: 'ready', to: 'cancelled' } as const;
 const CANCELLED = stateAfter('cancel', 'cancelled');
 
 /**
- * The state decides between the two ways, so it is read with a lock: a claim at the same moment is seen or waits. The guards use
- * the locked state, because `j` is first compared as it was before what the lock waited for.
+ * The state decides between the two ways, so it is read with a lock: a concurrent claim is seen or waits. The guards
+ * use the locked state, because `j` is first compared as it was before what the lock waited for.
  */
 const cancel = sql('cancel')`
 with found as materialized (

@@ -30,7 +30,7 @@ export type ClaimedJob = {
   id: string;
   fence: number;
   sessionId: string;
-  /** The assignment as JSON, as it is sent to the worker. */
+  /** The assignment as JSON, in the form in which it is sent to the worker. */
   assignment: string;
 };
 

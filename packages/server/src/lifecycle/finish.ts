@@ -4,12 +4,12 @@
  * tables and never in none.
  *
  * A verb composes `finish` into its `with` list. It names the condition for the job `j`, at most one CTE to join `j`
- * with (such as the outcomes), and the ending; `finish` adds the guard by the state before. It brings the CTEs
+ * with (such as the outcomes), and the ending; `finish` adds the guard by the state before. It adds the CTEs
  * `finished` (the jobs as they were, and `to_state`), `moved`, `ended` and `counted`. The verb selects its changes
  * from `ended`, with the columns ENDED.
  *
- * Whatever else must happen when a job ends (unblock its dependants, free its places behind limits, record an event)
- * is added here. A test refuses any other statement that deletes unfinished jobs, fills the history or writes the
+ * Other actions at the end of a job (unblock its dependants, free its places behind limits, record an event) are
+ * added here. A test refuses any other statement that deletes unfinished jobs, fills the history or writes the
  * rollup.
  */
 import type { JobVerb } from '@drover/protocol';

@@ -4,8 +4,8 @@
  * LOST_LIMIT times fails, because a job that kills every worker must not cycle through the fleet.
  *
  * A worker counts as lost when its lease is over by the database's clock, or when its successor found the job in the
- * journal of a process that died. Sessions and jobs change in one statement, guarded by the lease as it is at that
- * moment: a worker that came back in time keeps everything.
+ * journal of a process that died. Sessions and jobs change in one statement, guarded by the current lease, so a
+ * worker that came back in time keeps everything.
  *
  * When no server could renew (see drover.beacon), expiry proves nothing: leases count as renewed at the end of the gap.
  */
@@ -23,7 +23,9 @@ import { withAttempt } from './with-attempt.js';
 /** Attempts of one job that may be lost together with their worker. */
 export const LOST_LIMIT = 3;
 
-/** An inherited job is in the journal of a dead process; one to be held is there before its handler is called. */
+/**
+ * An inherited job is in the journal of a dead process. A `hold` job is recorded there before its handler is called.
+ */
 const LOST_ERROR = `json_build_object('name', 'WorkerLostError', 'code', 'lost', 'message', case when j.inherited
       then 'the process of the worker ended while it held the job; by its journal the handler had begun, was just about to, or had ended'
       else 'the worker was lost while it held the job' end)`;
@@ -105,12 +107,12 @@ with lost as (
 ${selectChanges(LOST)}`;
 
 /**
- * Jobs that are running while their session has ended: they were granted after the statement that ended it had read its jobs.
- * The lease was over by then, or the process gone, so they were not started and go back without a lost attempt. That is certain
- * if the grant is younger than the end of the session, or if the job is to be held, because the start of every other such job is
- * in a journal (and an inherited one was started). The rest may have been started by a process that died before its journal said
- * so. They count as lost, or a job that kills its process would never reach its limit. A session that comes back meanwhile waits
- * for this statement, or this statement finds it alive.
+ * Jobs that are running while their session has ended: they were granted after the statement that ended it had read
+ * its jobs. The lease was over by then, or the process gone, so they were not started and go back without a lost
+ * attempt. That is certain if the grant is younger than the end of the session, or if it is a `hold` job, because the
+ * start of every other such job is in a journal (and an inherited one was started). The rest may have been started by
+ * a process that died before its journal said so. They count as lost, or a job that kills its process would never
+ * reach its limit. A session that comes back meanwhile waits for this statement, or this statement finds it alive.
  */
 const loseOfEnded = sql('lose_orphans')`
 with candidate as materialized (

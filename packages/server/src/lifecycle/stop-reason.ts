@@ -1,6 +1,6 @@
 /**
- * Why a running job was told to stop. A request to stop is one column, `cancel_requested_at`, whether a person or the expiry made
- * it. The times that were noted tell them apart, not the clock of now, which may have been set back.
+ * Why a running job was told to stop. A person and the expiry both set `cancel_requested_at`. The recorded times
+ * distinguish them, not the present time, because the clock may have been set back.
  */
 
 /** A person cancelled the job `j` before it expired. */

@@ -23,7 +23,7 @@ const COLUMNS = `name, description, dates::text[] as dates, drover.iso(updated_a
 const list = sql('calendars')`select ${COLUMNS} from drover.calendar order by name limit 1000`;
 const find = sql('calendar')`select ${COLUMNS} from drover.calendar where name = $1`;
 
-/** Creates the calendar or, if there is one, locks it and gives nothing: see createOrLock in put-schedule. */
+/** Creates the calendar or, if it exists, locks it and returns no row: see createOrLock in put-schedule. */
 const createOrLock = sql('calendar_create_or_lock')`
 insert into drover.calendar as c (name, description, dates)
 values ($1, $2, $3::text[]::date[])
@@ -60,7 +60,7 @@ export async function getCalendar(db: Runner, name: string): Promise<Calendar> {
   return calendar;
 }
 
-/** Gives how many schedules have followed the change. */
+/** Returns how many schedules have followed the change. */
 export async function putCalendar(
   db: TransactionRunner,
   name: string,
@@ -97,7 +97,7 @@ async function change(
   return { schedules: ids.length, decided };
 }
 
-/** Gives whether there was one. Throws calendar_in_use. */
+/** Returns whether it existed. Throws calendar_in_use. */
 export function deleteCalendar(db: TransactionRunner, name: string): Promise<boolean> {
   return db.transaction(async (tx) => {
     if ((await tx.run(lock, [name])).length === 0) return false;

@@ -1,15 +1,17 @@
 /**
- * Follows new time zone rules: governments change them, and a new Node brings them. When a server starts, it corrects once the next
- * times that were found by older rules, and from then on those that servers with older rules write. Only newer rules replace older
- * ones, so the servers of a rolling upgrade do not undo each other's work. A server with older rules still fires what is due.
+ * Follows new time zone rules: governments change them, and they come with a new version of Node. When a server
+ * starts, it corrects once the next times that were found by older rules, and from then on those that servers with
+ * older rules write. Only newer rules replace older ones, so the servers of a rolling upgrade do not undo each
+ * other's work. A server with older rules still fires what is due.
  *
- * The next occurrence means a local time. If new rules move that local time, the schedule continues with it, wherever the last
- * occurrence was. Rejected: counting from the last occurrence. A local time that moved to before it would never be fired, and
- * where clocks were set back the last one would be fired again. Patterns of every hour and intervals do not mean local times and
- * count from the last occurrence.
+ * The next occurrence means a local time. If new rules move that local time, the schedule continues with it, wherever
+ * the last occurrence was. Rejected: counting from the last occurrence. A local time that moved to before it would
+ * never be fired, and where clocks were set back the last one would be fired again. Patterns of every hour and
+ * intervals do not mean local times and count from the last occurrence.
  *
- * Limit: the old offset is known of the next time, not of the last one. If only one of the two has moved, and they are closer than
- * the change of the offset or the last one was fired within it, one occurrence may be left out or fired again.
+ * Limit: the old offset is known of the next time, not of the last one. If only one of the two has moved, and they
+ * are closer than the change of the offset or the last one was fired within it, one occurrence may be left out or
+ * fired again.
  */
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
@@ -46,8 +48,8 @@ limit $2`;
 export const FIRST_ID = '0';
 
 /**
- * Corrects one batch of schedules after this id. Gives the id to continue after, or undefined when a pass from the start found no
- * schedule: rows that were locked are tried again in another pass.
+ * Corrects one batch of schedules after this id. Returns the id to continue after, or undefined when a pass from the
+ * start found no schedule: rows that were locked are tried again in another pass.
  */
 export async function followNewRules(
   db: Runner,

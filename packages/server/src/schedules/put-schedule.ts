@@ -15,8 +15,9 @@ import { IGNORE, type Report } from './report.js';
 import { CHANGED_NOW, NOW, toJobRow } from './schedule-row.js';
 
 /**
- * Creates the schedule or, if the name is taken, locks the row that has it and gives nothing: PostgreSQL locks a
- * conflicting row before it checks the condition. A new row counts as ended until the same transaction gives it its next time.
+ * Creates the schedule or, if the name is taken, locks the row that has it and returns no row: PostgreSQL locks a
+ * conflicting row before it checks the condition. A new row counts as ended until the same transaction gives it its
+ * next time.
  */
 const createOrLock = sql('schedule_create_or_lock')`
 insert into drover.schedule as s (
@@ -41,7 +42,7 @@ const remove = sql('schedule_delete')`delete from drover.schedule where name = $
 
 type Stored = { id: string; definition: string; job: string };
 
-/** Gives whether anything changed: the same schedule again is no change. */
+/** Returns whether anything changed: the same schedule again is not a change. */
 export async function putSchedule(
   db: TransactionRunner,
   name: string,
@@ -82,7 +83,7 @@ async function put(
   return { isChanged: true, decided };
 }
 
-/** Gives whether there was one. The rows of its ledger are pruned like all others. */
+/** Returns whether it existed. The rows of its ledger are pruned like all others. */
 export async function deleteSchedule(db: Runner, name: string): Promise<boolean> {
   return (await db.run(remove, [name])).length > 0;
 }

@@ -15,8 +15,8 @@ const lock = sql('calendar_days_locked')`
 select name, dates::text[] as dates from drover.calendar where name = any($1::text[]) order by name for share`;
 
 /**
- * Gives the timetable of each of these schedules; one statement reads the calendars of all. What it gives throws for a
- * definition that cannot be read, so that one broken schedule does not affect the others of its batch.
+ * Returns the timetable of each of these schedules; one statement reads the calendars of all. The returned function
+ * throws for a definition that cannot be read, so that one broken schedule does not affect the others of its batch.
  */
 export async function readTimetables<Row extends { name: string; definition: Definition }>(
   db: Runner,

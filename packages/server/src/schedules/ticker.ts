@@ -35,7 +35,7 @@ const MAX_PAUSE_MS = 1000;
 const LANES = 2;
 /** Pause while only schedules of other servers are due. */
 const NOT_OURS_PAUSE_MS = 100;
-/** While an occurrence waits for a job, a job is to be cancelled or a next time is outdated. */
+/** While an occurrence waits for a job, a job must be cancelled or a next time is outdated. */
 const UPKEEP_EVERY_MS = 500;
 
 export function createTicker(deps: TickerDeps): Ticker {
@@ -44,7 +44,7 @@ export function createTicker(deps: TickerDeps): Ticker {
   /** The last id that was checked for next times of older rules; undefined when all have been checked. */
   let olderRulesAfter: string | undefined = FIRST_ID;
 
-  /** Gives the milliseconds until it should run again. */
+  /** Returns the milliseconds until it should run again. */
   async function tick(signal: AbortSignal): Promise<number> {
     const { dueInMs, needsUpkeep } = await findWork(db);
     const pauseMs = await upkeepIfDue(needsUpkeep || olderRulesAfter !== undefined);
@@ -59,7 +59,7 @@ export function createTicker(deps: TickerDeps): Ticker {
     return taken.some((count) => count > 0) ? 0 : NOT_OURS_PAUSE_MS;
   }
 
-  /** Until there are no more, or other servers have them. Gives how many schedules it took. */
+  /** Repeats until there are no more, or other servers have them. Returns how many schedules it took. */
   async function fireAll(signal: AbortSignal, fireSome: () => Promise<Decisions>): Promise<number> {
     let taken = 0;
     while (!signal.aborted) {
@@ -71,7 +71,9 @@ export function createTicker(deps: TickerDeps): Ticker {
     return taken;
   }
 
-  /** Not with every firing, because an occurrence may wait for hours. Gives the milliseconds until the next search. */
+  /**
+   * Not with every firing, because an occurrence may wait for hours. Returns the milliseconds until the next search.
+   */
   async function upkeepIfDue(isWanted: boolean): Promise<number> {
     if (!isWanted) return MAX_PAUSE_MS;
     if (performance.now() >= upkeepAt) {

@@ -32,7 +32,7 @@ with taken as (
 ), ${madeJobs("drover.id_time($2) - interval '1 day'")}
 select drover.iso(nominal_at) as "nominalAt", (select count(*) from made) as made from decided`;
 
-/** Gives the nominal time. The same id again is the same occurrence. */
+/** Returns the nominal time. The same id again is the same occurrence. */
 export async function triggerSchedule(db: Runner, name: string, id: string = newId()): Promise<string> {
   const [schedule] = await db.run<{ id: string }>(find, [name]);
   if (!schedule) throw scheduleNotFound(name);

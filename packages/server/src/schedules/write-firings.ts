@@ -85,8 +85,8 @@ select
   (select count(*) from made)::int as made`;
 
 /**
- * Writes the plans whose schedule's row still has the revision that was read and is not locked by another transaction. Gives the
- * ids of these schedules, or null if it wrote all plans.
+ * Writes the plans whose schedule's row still has the revision that was read and is not locked by another
+ * transaction. Returns the ids of these schedules, or null if it wrote all plans.
  */
 export async function writeFirings(db: Runner, plans: readonly Written[]): Promise<ReadonlySet<string> | null> {
   const [answer] = await db.run<{ taken: string[] | null }>(fire, [

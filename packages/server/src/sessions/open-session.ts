@@ -1,10 +1,10 @@
 /**
- * Opens a worker's session in one transaction: registers the worker or takes it over from another server, gives it what its
- * journal names of earlier processes, ends or hands back the rest, and reads what it holds. A server or a connection that dies
- * in between leaves everything as it was, and the worker's next hello does it all.
+ * Opens a worker's session in one transaction: registers the worker or takes it over from another server, transfers
+ * the jobs that its journal names of earlier processes, ends or hands back the rest, and reads what it holds. A
+ * server or a connection that dies in between leaves everything as it was, and the worker's next hello does it all.
  *
- * Lock order: the session, its previous sessions, their jobs. Others that lock several of these (the renewal of leases, reports
- * of outcomes) can meet it in a deadlock; the one that PostgreSQL rolls back is run again.
+ * Lock order: the session, its previous sessions, their jobs. Others that lock several of these (the renewal of
+ * leases, reports of outcomes) can meet it in a deadlock; the one that PostgreSQL rolls back is run again.
  */
 import type { Grant, Hello } from '@drover/protocol';
 import { byKey } from '../db/by-key.js';
@@ -48,10 +48,10 @@ from json_to_recordset($4) as g(id uuid, fence int), previous p
 where ${byKey('j.id', 'g.id')} and j.fence = g.fence and ${heldBy('p.id')} and j.state in ('running', 'unknown')`;
 
 /**
- * What a journal does not name. The start of a job that is to be held is durable in the journal before its handler runs, so one
- * that a whole journal does not name was never started, unless it was inherited and the journal has told of its end before. For
- * other jobs that is not known: they stay, and count as lost. Otherwise a job that kills its process at once would never reach
- * the limit of losses.
+ * Jobs that a journal does not name. The start of a `hold` job is durable in the journal before its handler runs, so
+ * one that a complete journal does not name was never started, unless it was inherited and the journal has recorded
+ * its end before. For other jobs that is unknown: they stay, and count as lost. Otherwise a job that kills its
+ * process at once would never reach the limit of losses.
  */
 const neverStarted = sql('session_never_started')`
 with previous as (
@@ -68,9 +68,9 @@ ${jobsOf('p.id', 'unknown')}
 where not j.inherited`;
 
 /**
- * A statement of its own, so that it sees what was granted or lost until the takeover. An unknown job was granted to this
- * process, so the process says whether it has it. If the job was inherited it counts only if it is named: the worker forgets it
- * as soon as it has told that it died with its process.
+ * A separate statement, so that it sees what was granted or lost until the takeover. An unknown job was granted to
+ * this process, so the process says whether it has it. If the job was inherited it counts only if it is named: the
+ * worker forgets it as soon as it has told that it died with its process.
  */
 const held = sql('session_held')`
 with own as (

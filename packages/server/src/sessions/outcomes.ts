@@ -1,10 +1,10 @@
 /**
- * What workers report, gathered over all of them and written by one statement per verb and batch; the acknowledgement follows
- * the commit. An outcome of a grant that is not the worker's changes nothing and is acknowledged all the same, so a repeated or
- * late report does no harm.
+ * Outcomes that workers report, batched over all workers and written by one statement per verb and batch. The
+ * acknowledgement follows the commit. An outcome of a grant that is no longer the worker's changes nothing and is
+ * acknowledged too, so a repeated or late report does no harm.
  *
- * While the database is away, the batch is sent again until it is back: the guards make that safe, and the workers keep their
- * copies until they are acknowledged.
+ * While the database is unavailable, the batch is sent again until it is back: the guards make that safe, and the
+ * workers keep their copies until they are acknowledged.
  */
 import type { Outcome } from '@drover/protocol';
 import { failpoint } from '@drover/protocol/test-points';
@@ -24,7 +24,7 @@ import { stopJobs } from '../lifecycle/stop.js';
 import { childrenOf } from './children.js';
 
 export type Outcomes = {
-  /** Resolves, after the commit, with the ids that were not this grant's any more. */
+  /** Resolves, after the commit, with the ids of jobs that were no longer at these grants. */
   report(items: Outcome[]): Promise<Set<string>>;
   idle(): Promise<void>;
 };
@@ -38,7 +38,7 @@ type OutcomesDeps = {
 };
 
 type OfKind<Name extends Outcome['kind']> = Extract<Outcome, { kind: Name }>;
-/** The outcomes that each verb writes: those of one kind, and successes apart that bring children. */
+/** The outcomes that each verb writes, by kind. Successes with children are separate. */
 type Kinds = { [Name in Outcome['kind']]: OfKind<Name> } & { parent: OfKind<'succeeded'> };
 type Kind = keyof Kinds;
 
@@ -67,13 +67,13 @@ function isOfKind<Name extends Kind>(kind: Name): (item: Outcome) => item is Kin
 const MAX_OUTCOMES_A_BATCH = 2000;
 const RETRY_MIN_MS = 100;
 const RETRY_MAX_MS = 2000;
-/** Of the error that an outcome is replaced with when the database does not take it. */
+/** The code of the error that replaces an outcome which the database refuses. */
 const REFUSED_CODE = 'outcome_refused';
 
 export function createOutcomes(deps: OutcomesDeps): Outcomes {
   const { db, serverId, logger, signal } = deps;
 
-  /** Writes one batch and gives the ids that did not change, because they were not these grants' any more. */
+  /** Writes one batch and returns the ids that did not change, because they were no longer at these grants. */
   async function write(items: Outcome[]): Promise<Set<string>> {
     failpoint('outcomes.before');
     const changed = new Set<string>();

@@ -20,8 +20,8 @@ import { type IsolatedHandler, ProcessPool } from './process-pool.js';
 import type { SharedProcessTable } from './process-table.js';
 
 /**
- * Upper limit of a handler's grace for some reasons to stop, whatever its `grace` option says: a lost job may soon
- * start elsewhere, and the worker's own `stop()` waits 5 s for handlers.
+ * Upper limit of a handler's grace for some reasons to stop, even if its `grace` option is longer: a lost job may
+ * soon start elsewhere, and the worker's own `stop()` waits 5 s for handlers.
  */
 const MAX_GRACE_MS: Readonly<Record<string, number>> = { lost: 1000, unconfirmed: 1000, shutdown: 4000 };
 

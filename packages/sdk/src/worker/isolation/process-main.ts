@@ -16,7 +16,7 @@ import { type FromProcess, MARK_VARIABLE, type ToProcess, toProcessMessage } fro
 import { ProcessServices } from './process-services.js';
 import { killOwnTree } from './process-tree.js';
 
-/** The thread does little work, so its memory is negligible beside the handler's. */
+/** The thread does little work, so its memory is negligible compared with the handler's. */
 const WATCHDOG_LIMITS = { maxOldGenerationSizeMb: 16, maxYoungGenerationSizeMb: 4, stackSizeMb: 1 };
 
 const [, , module = '', type = '', memoryBytes = '0'] = process.argv;

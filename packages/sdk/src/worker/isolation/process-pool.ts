@@ -100,7 +100,10 @@ export class ProcessPool {
     return this.#start(handler);
   }
 
-  /** One of them is always idle or leaving: there are as many processes as slots, and the caller's slot has none. */
+  /**
+   * Ends the process that has been idle longest, and waits until one is gone. One is always idle or leaving: there
+   * are as many processes as slots, and the caller's slot has none.
+   */
   async #whenOneHasLeft(): Promise<void> {
     const [longestIdle] = this.#idle.keys();
     if (longestIdle !== undefined) this.#leave(longestIdle);

@@ -52,7 +52,7 @@ class LinkThread {
   #trouble: string | undefined;
   #outbox: (string | LinkEvent)[] = [];
   #helloTimer: NodeJS.Timeout | undefined;
-  /** Of the connection that waits for its welcome. */
+  /** The hello of the connection that waits for its welcome. */
   #hello: { sentAt: Reading; window: number } | undefined;
 
   constructor(settings: LinkSettings, port: MessagePort, killIsolated: () => void) {
