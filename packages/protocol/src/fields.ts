@@ -17,16 +17,16 @@ export const tagSchema = z
   .max(LIMITS.tagLength)
   .regex(/^[^\p{Cc}\p{Cs}]+$/u, 'expected a text without control characters');
 
-/** U+0000 and half a surrogate pair: JavaScript and JSON text can hold them, PostgreSQL's `text` cannot. */
+/** U+0000 and half of a surrogate pair: valid in JavaScript and JSON, but not in PostgreSQL's `text`. */
 const UNSTORABLE = /[\0\p{Cs}]/gu;
 
-/** Text that people write for people, such as the note of a pause. */
+/** Text by people for people, such as the note of a pause. */
 export const noteSchema = z
   .string()
   .max(LIMITS.noteLength)
   .refine((text) => text.search(UNSTORABLE) < 0, 'expected a text without U+0000 and without half a surrogate pair');
 
-/** Each character that PostgreSQL cannot store becomes a replacement character. */
+/** Replaces each character that PostgreSQL cannot store by a replacement character. */
 export function storableText(text: string): string {
   return text.replace(UNSTORABLE, '\ufffd');
 }
@@ -38,7 +38,7 @@ export const idSchema = z
 
 const TIME_EXPECTED = 'expected a time in ISO 8601 such as "2030-01-31T12:00:00Z"';
 
-/** A timestamp in ISO 8601 with its offset from UTC; years outside 1970–9999 are refused. */
+/** A timestamp in ISO 8601 with its offset from UTC. Years outside 1970–9999 are refused. */
 export const timeSchema = z
   .union([z.iso.datetime({ offset: true, error: TIME_EXPECTED }), z.date()], { error: TIME_EXPECTED })
   .transform((value, context) => {

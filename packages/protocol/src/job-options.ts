@@ -1,6 +1,7 @@
 /**
- * The options of a job, in one table. From it come the schemas of the API and the bulk format, the options of `defineJob` and of an
- * enqueue in the SDK, and the flags of the command line; tests compare the SQL functions and the reference pages with it.
+ * The options of a job, as one table. The schemas of the API and the bulk format, the options of `defineJob` and of
+ * an enqueue in the SDK, and the flags of the command line are derived from it; tests compare the SQL functions and
+ * the reference pages with it.
  */
 import { z } from 'zod';
 import { backoffSchema } from './backoff.js';
@@ -10,10 +11,10 @@ import { LIMITS } from './limits.js';
 
 type JobOption = {
   readonly schema: z.ZodType;
-  /** A job type can declare it as a default of its jobs. The others are about one job alone. */
+  /** Whether a job type can declare it as a default of its jobs. The other options concern a single job. */
   readonly isDefault: boolean;
   readonly flag: string;
-  /** How the text of the flag becomes the value. */
+  /** How the text of the flag is converted to the value. */
   readonly kind: 'text' | 'number' | 'duration' | 'list' | 'backoff';
   /** For the help of the command line. */
   readonly meaning: string;
@@ -30,7 +31,7 @@ export const JOB_OPTIONS = {
     kind: 'number',
     meaning: 'larger numbers start first',
   },
-  /** Start it no sooner than this. */
+  /** The earliest start of the job. */
   delay: {
     schema: durationSchema,
     isDefault: false,
@@ -38,7 +39,7 @@ export const JOB_OPTIONS = {
     kind: 'duration',
     meaning: 'start it no sooner than this, e.g. 30s',
   },
-  /** Instead of `delay`. */
+  /** Alternative to `delay`. */
   runAt: {
     schema: timeSchema,
     isDefault: false,
@@ -46,7 +47,7 @@ export const JOB_OPTIONS = {
     kind: 'text',
     meaning: 'start it no sooner than this, e.g. 2030-01-31T12:00:00Z',
   },
-  /** How many attempts the job gets in total. */
+  /** Total number of attempts. */
   maxAttempts: {
     schema: z.int().min(1).max(LIMITS.maxAttempts),
     isDefault: true,
@@ -62,7 +63,7 @@ export const JOB_OPTIONS = {
     kind: 'backoff',
     meaning: 'wait between attempts: fixed:5s, list:1s,10s,1m, exponential:1s, or JSON',
   },
-  /** Limit for one attempt. */
+  /** Time limit of one attempt. */
   timeout: {
     schema: durationSchema,
     isDefault: true,
@@ -70,7 +71,7 @@ export const JOB_OPTIONS = {
     kind: 'duration',
     meaning: 'limit for one attempt',
   },
-  /** At this time the job fails if it has not finished, also while it is still queued. */
+  /** The job fails if it has not finished by this time, even if it is still queued. */
   expiresAt: {
     schema: timeSchema,
     isDefault: false,
@@ -78,7 +79,7 @@ export const JOB_OPTIONS = {
     kind: 'text',
     meaning: 'fail it if it has not finished by this time',
   },
-  /** How long the finished job is kept, in place of the server's setting. */
+  /** How long the finished job is kept. Overrides the server's setting. */
   retention: {
     schema: durationSchema,
     isDefault: true,
@@ -86,7 +87,7 @@ export const JOB_OPTIONS = {
     kind: 'duration',
     meaning: 'how long to keep it when finished',
   },
-  /** Words to find it by. */
+  /** Words to find the job by. */
   tags: {
     schema: z.array(tagSchema).max(LIMITS.tags),
     isDefault: true,
@@ -95,8 +96,8 @@ export const JOB_OPTIONS = {
     meaning: 'tag; may be repeated',
   },
   /**
-   * What happens to a job whose worker is lost while it runs: `rerun` (default) gives it to another worker, `hold` makes it
-   * `unknown` until its worker's journal or a person says how it ended. Only `hold` is absolute.
+   * What happens to a job whose worker is lost while it runs: `rerun` (default) lets another worker run it, `hold`
+   * makes it `unknown` until its worker's journal or a person says how it ended. Only `hold` is absolute.
    */
   onLost: {
     schema: z.enum(['rerun', 'hold']),
@@ -105,7 +106,7 @@ export const JOB_OPTIONS = {
     kind: 'text',
     meaning: 'when its worker is lost: rerun, or hold it for a person',
   },
-  /** Made by the client, so that repeating an enqueue is the same job. UUIDv7 is best; any UUID is taken. */
+  /** Created by the client, so that a repeated enqueue is the same job. UUIDv7 is best; any UUID is accepted. */
   id: {
     schema: idSchema,
     isDefault: false,
@@ -119,16 +120,16 @@ type Table = typeof JOB_OPTIONS;
 export type JobOptionName = keyof Table;
 type DefaultName = { [Name in JobOptionName]: Table[Name]['isDefault'] extends true ? Name : never }[JobOptionName];
 
-/** A duration is typed closer than its schema: "5 minutes" does not compile. */
+/** A duration has a narrower type than its schema: "5 minutes" does not compile. */
 type Given<Name extends JobOptionName> = Table[Name]['kind'] extends 'duration'
   ? Duration
   : z.input<Table[Name]['schema']>;
 
-/** What `defineJob` takes, as users give it. */
+/** The options of `defineJob`, as given by users. */
 export type JobDefaultsInput = {
   -readonly [Name in keyof Table as Name extends DefaultName ? Name : never]?: Given<Name> | undefined;
 };
-/** What an enqueue takes, as users give it. */
+/** The options of an enqueue, as given by users. */
 export type JobOptionsInput = { -readonly [Name in keyof Table]?: Given<Name> | undefined };
 
 export const JOB_OPTION_NAMES = Object.keys(JOB_OPTIONS) as JobOptionName[];
@@ -140,6 +141,6 @@ export const jobOptionsShape = shapeOf(JOB_OPTION_NAMES);
 export const jobDefaultsShape = shapeOf(JOB_DEFAULT_NAMES);
 
 function shapeOf<Name extends JobOptionName>(names: readonly Name[]): Shape<Name> {
-  // the entries are those of the names, which TypeScript cannot follow through fromEntries
+  // the entries have the given names, which TypeScript cannot infer through fromEntries
   return Object.fromEntries(names.map((name) => [name, JOB_OPTIONS[name].schema.optional()])) as Shape<Name>;
 }

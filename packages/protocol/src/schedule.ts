@@ -101,7 +101,7 @@ const timingShape = {
 
 const newScheduleShape = {
   description: noteSchema.optional(),
-  /** Schedules that are kept in code share a group: see `sync` of the SDK. */
+  /** Schedules that are defined in code share a group: see `sync` of the SDK. */
   group: nameSchema.optional(),
   ...timingShape,
   /** The schedule ends after it has created this many jobs. */

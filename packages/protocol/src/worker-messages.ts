@@ -118,8 +118,8 @@ export const workerMessageSchema = z.discriminatedUnion('kind', [
      */
     received: z.int().min(0),
     /**
-     * What is wrong on the worker, for the operator (a full disk, a handler that will not stop). One statement renews the
-     * leases of all workers of a server, so the text must not be one that the database refuses.
+     * A problem on the worker, for the operator (a full disk, a handler that does not stop). Unstorable characters
+     * are replaced, because one statement renews the leases of all workers of a server and must not be refused.
      */
     trouble: z.string().max(LIMITS.errorMessageLength).transform(storableText).optional(),
   }),

@@ -51,7 +51,7 @@ export type JobReference<Input = unknown, Result = unknown> = JobDefinition<Inpu
 
 export type JobDefaults = JobDefaultsInput;
 
-/** Those that a definition may have too are in place of the definition's. */
+/** Options of one job. They override the definition's defaults. */
 export type EnqueueOptions = JobOptionsInput;
 
 /** One of many jobs to add at once. */

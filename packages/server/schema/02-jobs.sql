@@ -49,7 +49,7 @@ create table drover.job (
   attempts json[],
   -- which schedule made the job, and for which nominal time: {"schedule", "nominalAt"}
   occurrence json,
-  -- The leaves are half empty: a claim adds an entry for the new version of each row beside the old one.
+  -- Half-empty leaves: a claim adds an entry for the new version of each row next to the old one.
   constraint job_pkey primary key (id) with (fillfactor = 45),
   -- One check, because PostgreSQL prepares each of them for every statement.
   constraint job_is_sound check (

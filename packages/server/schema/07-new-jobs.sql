@@ -143,7 +143,7 @@ begin
   from drover.job_history h
   where h.id between lowest and highest
     and h.finished_at >= history_from and h.finished_at < now() + interval '1 day'
-    -- "offset" keeps it a probe for each of the few found, whatever the planner thinks of the sizes
+    -- "offset" forces an index lookup for each of the few rows found, independent of the planner's estimates
     and exists (select from drover.job j where j.id = h.id offset 0);
   if found then
     raise unique_violation using message = 'a job of this batch has finished before';

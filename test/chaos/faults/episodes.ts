@@ -3,7 +3,7 @@
  * has the same faults, which shows that the protection prevents the harm.
  *
  * - `self-stop`: a worker whose handler ignores its signal is cut off until its job has been started elsewhere. The
- *   handler would run beside the second one (S2).
+ *   handler would run at the same time as the second one (S2).
  * - `fencing`: a worker is cut off, and its handler ends before its lease does, so that nothing stops it. The worker
  *   comes back with this outcome while the next attempt runs, and would end the job with it (S3r).
  * - `journal`: a worker is cut off, the handler of a `hold` job ends meanwhile, and its process is killed. Only the

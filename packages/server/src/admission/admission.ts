@@ -135,7 +135,7 @@ export function createAdmission(deps: AdmissionDeps): Admission {
       failpoint('insert.before');
       try {
         const existing = await insertJobs(db, rows, { mayExist: tried > 1 });
-        // an earlier try, of this server or of another one, may stand on the primary alone
+        // an earlier try, of this server or another one, may be committed on the primary alone
         if (existing.size > 0) await replicationBarrier(db);
         return existing;
       } catch (error) {

@@ -1,7 +1,7 @@
 /**
- * new → ready, scheduled or running, for a batch: all of it or none. Repeating a batch is harmless: a job that exists, finished
- * or not, stays as it is. There are two statements: the SQL function that children, schedules and SQL callers use too, and COPY
- * for large batches without options (docs/internals/enqueue.md).
+ * new → ready, scheduled or running, for a batch: all of it or none. Repeating a batch is harmless: a job that
+ * exists, finished or not, stays unchanged. There are two statements: the SQL function that children, schedules and
+ * SQL callers use too, and COPY for large batches without options (docs/internals/enqueue.md).
  */
 import { nameArray, plainArray, readPlainArray, textArray } from '../db/array-text.js';
 import type { Runner } from '../db/database.js';

@@ -1,4 +1,4 @@
-/** From the flags of `job add` and `job list` to what the API takes. */
+/** Converts the flags of `job add` and `job list` to the input of the API. */
 import {
   invalidInput,
   JOB_OPTION_NAMES,

@@ -103,7 +103,7 @@ const POLICY_FLAGS: readonly ScheduleFlag[] = [
 ];
 
 const OPTIONS_OF_JOBS: readonly ScheduleFlag[] = [
-  // the others are about one job alone
+  // the other options concern a single job
   ...JOB_FLAGS.filter(({ field }) => JOB_OPTIONS[field].isDefault),
   {
     field: 'expiresIn',

@@ -1,8 +1,10 @@
 /**
- * Claims jobs for the free slots of this server's workers, one claim after the other, until nothing was found or no worker takes
- * more. When a claim brings many jobs, the next one is sent to the database before these are sent to the workers.
+ * Claims jobs for the free slots of this server's workers, one claim after the other, until nothing was found or no
+ * worker takes more. When a claim returns many jobs, the next one is sent to the database before these are sent to
+ * the workers.
  *
- * Invariants: the slots of a claim are reserved until its answer is delivered; when the answer is lost, its sessions are doubtful.
+ * Invariants: the slots of a claim are reserved until its answer is delivered; when the answer is lost, its sessions
+ * are doubtful.
  */
 import { failpoint } from '@drover/protocol/test-points';
 import { groupBy } from '../base/group-by.js';

@@ -32,7 +32,10 @@ export async function failJob(deps: ChangeJobDeps, id: string, reason: string): 
   return changes.length > 0 ? 'done' : refused(deps, id);
 }
 
-/** A client that repeats a change after a lost answer takes its refusal for success: by then it must be on the standby. */
+/**
+ * A client that repeats a change after a lost answer treats the refusal as success, so the change must be on the
+ * standby by then.
+ */
 async function refused({ db }: ChangeJobDeps, id: string): Promise<Refused> {
   await replicationBarrier(db.bulk);
   const state = await jobState(db.reads, id);

@@ -82,7 +82,10 @@ export function finish(ending: Ending): string {
 )`;
 }
 
-/** Rows are per server, so only statements of one server wait for each other here; it writes one batch of outcomes at a time. */
+/**
+ * Rows are per server, so only statements of one server wait for each other here, and a server writes one batch of
+ * outcomes at a time.
+ */
 function addToRollup(retried: string | undefined): string {
   const attempts =
     retried === undefined

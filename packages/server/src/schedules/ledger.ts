@@ -2,8 +2,8 @@
 import { byKey } from '../db/by-key.js';
 
 /**
- * A second decision on an occurrence: one that waited is fired or skipped, one that was skipped is backfilled. The statement adds
- * the condition, since an occurrence that has fired stays as it is.
+ * A second decision on an occurrence: one that waited is fired or skipped, one that was skipped is backfilled. The
+ * statement adds the condition, since an occurrence that has fired stays unchanged.
  */
 export const OVERWRITE_DECISION = `on conflict (schedule_id, nominal_at) do update
   set kind = excluded.kind, state = excluded.state, reason = excluded.reason, job_id = excluded.job_id, decided_at = now()`;

@@ -52,8 +52,8 @@ where s.ctid = g.row_address and s.revision = g.revision
 returning 1`;
 
 /**
- * Gives each of these schedules its first time after `countFrom`. Rows that have changed since they were read, or that are
- * locked, stay as they are.
+ * Finds the first time after `countFrom` for each of these schedules and writes it. Rows that have changed since they
+ * were read, or that are locked, stay unchanged.
  */
 export async function writeNextTimes<Row extends ScheduleProgress>(
   db: Runner,

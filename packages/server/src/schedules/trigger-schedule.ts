@@ -39,7 +39,7 @@ export async function triggerSchedule(db: Runner, name: string, id: string = new
   for (let laterMs = 0; laterMs < MAX_ATTEMPTS; laterMs++) {
     const [before] = await db.run<{ nominalAt: string }>(known, [schedule.id, id]);
     if (before) {
-      // that trigger, whose answer was lost perhaps, may stand on the primary alone
+      // an earlier trigger, whose answer may have been lost, may be committed on the primary alone
       await replicationBarrier(db);
       return before.nominalAt;
     }

@@ -96,7 +96,7 @@ export function createOutcomes(deps: OutcomesDeps): Outcomes {
     for (;;) {
       try {
         const stale = await write(items);
-        // an earlier try, of this server or of another one, may stand on the primary alone
+        // an earlier try, of this server or another one, may be committed on the primary alone
         if (stale.size > 0) await replicationBarrier(db);
         failpoint('outcomes.committed');
         return stale;

@@ -14,9 +14,9 @@
  * The worker is authoritative: only it decides that a process must die, and it accepts nothing from the process
  * except the outcome of the current job. A process that ends without an outcome is judged by its exit.
  *
- * Beside the channel there is the lifeline, a socket whose other end only the worker holds. When the worker dies for
- * any reason, the kernel closes it, and the watchdog thread kills the process with all its descendants. In the other
- * direction the lifeline carries the watchdog's last message (see `watchdog.ts`).
+ * In addition to the channel there is the lifeline, a socket whose other end only the worker holds. When the worker
+ * dies for any reason, the kernel closes it, and the watchdog thread kills the process with all its descendants. In
+ * the other direction the lifeline carries the watchdog's last message (see `watchdog.ts`).
  */
 import { type Assignment, type Outcome, outcomeSchema } from '@drover/protocol';
 import type { LogFields, Logger } from '../../logger.js';

@@ -88,7 +88,7 @@ export function readJournal(bytes: Buffer): ReadJournal {
   return { bodies, version: identity.version, tornBytes: damage === undefined ? bytes.length - at : 0, damage };
 }
 
-/** The record that must begin here, or the reason why there is none. */
+/** The record that must begin here, or the reason why it is invalid. */
 function readRecord(bytes: Buffer, at: number, sequence: number, seed: number): Step {
   const header = readHeader(bytes, at, seed);
   if (header === undefined) {

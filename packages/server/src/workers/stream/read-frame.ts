@@ -44,7 +44,7 @@ function isPlainSuccess(item: unknown): item is Extract<Outcome, { kind: 'succee
     typeof id === 'string' &&
     isUuid(id) &&
     Number.isInteger(fence) &&
-    // JSON.parse makes Infinity of 1e999
+    // JSON.parse parses 1e999 as Infinity
     Number.isFinite(runMs) &&
     Number(runMs) >= 0 &&
     (result === undefined || typeof result === 'string') &&
