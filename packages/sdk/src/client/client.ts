@@ -31,7 +31,10 @@ const DEFAULT_RETRIES = 5;
 const MAX_RETRIES = 100;
 
 export type ClientOptions = {
-  /** Base address of a server, or several (a list, or a string with commas). Default: `DROVER_URL`, or localhost. */
+  /**
+   * Base address of a server, or several (a list, or a string with commas). Default: `DROVER_URL`, or port 8420 of
+   * this machine.
+   */
   url?: string | readonly string[] | undefined;
   /** Default: `DROVER_TOKEN`. */
   token?: string | undefined;

@@ -35,7 +35,7 @@ export type OnLeaseLost = (typeof ON_LEASE_LOST)[number];
 export type WorkerOptions = {
   /** Jobs with their handlers, one per type: from `defineJob` with `run`, or from `handle`. */
   jobs: readonly RunnableJob[];
-  /** Base address of a server, or several. Default: `DROVER_URL`, or localhost. */
+  /** Base address of a server, or several. Default: `DROVER_URL`, or port 8420 of this machine. */
   url?: string | readonly string[] | undefined;
   /** Default: `DROVER_TOKEN`. */
   token?: string | undefined;
