@@ -40,8 +40,10 @@ function causesOf(evidence: Evidence, { kind }: Repair): readonly Span[] {
   switch (kind) {
     // a claim whose answer was lost, or that happened while its worker moved to the server that repaired it
     case 'unknown_to_worker': {
-      const servers = units.filter(({ role }) => role === 'server');
-      return [...servers.flatMap(({ troubles }) => troubles), ...databaseTroubles];
+      const ofServers = units.filter(({ role }) => role === 'server').flatMap(({ troubles }) => troubles);
+      // a worker that was cut off moves, too
+      const cuts = units.flatMap(({ troubles }) => troubles.filter(({ what }) => what.startsWith('cut off')));
+      return [...ofServers, ...cuts, ...databaseTroubles];
     }
     // a claim for a session that was just ending
     case 'orphaned_job': {
