@@ -29,22 +29,41 @@ set server_id = excluded.server_id, connection = excluded.connection, types = ex
 where s.connection <= excluded.connection
 returning paused`;
 
+/** Higher than any connection number of a worker (an int). */
+const NO_CONNECTION_AFTER = 2147483647;
+
 /**
- * A process that died is followed by one with the same journal, which takes over what the journal names. The host must be the
- * same, so a worker cannot take what was never in its folder by naming a stranger's session. `inherited` belongs to this grant
- * alone: every verb that ends the grant and not the job clears it.
+ * Ends the sessions of the processes that had this journal before, for good: no hello of theirs is accepted any more. A
+ * frozen database may commit the hello of a dead process after that of its successor, and the late one would take back
+ * what the successor has inherited. A session that is not registered yet is therefore entered as ended. The host must be
+ * the same, so a worker cannot take what was never in its folder by naming a stranger's session.
+ *
+ * The order of the ids avoids deadlocks between two successors.
+ */
+const endPrevious = sql('session_end_previous')`
+insert into drover.session as s
+  (id, connection, name, host, pid, sdk, types, queues, slots, expires_at, ended_at, ending, last_error)
+select previous.id, ${String(NO_CONNECTION_AFTER)}, own.name, own.host, own.pid, own.sdk, own.types, own.queues, own.slots, now(),
+  now(), 'dead', 'its process ended before it was registered, and was followed by another'
+from (select distinct id from unnest($2::uuid[]) as named(id) order by id) previous, drover.session own
+where own.id = $1 and previous.id <> $1
+order by previous.id
+on conflict (id) do update
+set connection = excluded.connection, server_id = null, running = 0, ended_at = coalesce(s.ended_at, now()),
+  ending = coalesce(s.ending, 'dead'),
+  last_error = coalesce(s.last_error, 'its process ended and was followed by another')
+where s.host = excluded.host
+returning id::text`;
+
+/**
+ * A process that died is followed by one with the same journal, which takes over what the journal names. A separate statement,
+ * so that it sees what a hello that was committed just before has inherited. `inherited` belongs to this grant alone: every verb
+ * that ends the grant and not the job clears it.
  */
 const inherit = sql('session_inherit')`
-with previous as (
-  update drover.session
-  set ended_at = coalesce(ended_at, now()), ending = coalesce(ending, 'dead'), server_id = null, running = 0,
-    last_error = coalesce(last_error, 'its process ended and was followed by another')
-  where id = any($2::uuid[]) and id <> $1 and host = $3
-  returning id
-)
 update drover.job j
 set session_id = $1, inherited = true
-from json_to_recordset($4) as g(id uuid, fence int), previous p
+from json_to_recordset($3) as g(id uuid, fence int), unnest($2::uuid[]) as p(id)
 where ${byKey('j.id', 'g.id')} and j.fence = g.fence and ${heldBy('p.id')} and j.state in ('running', 'unknown')`;
 
 /**
@@ -54,16 +73,13 @@ where ${byKey('j.id', 'g.id')} and j.fence = g.fence and ${heldBy('p.id')} and j
  * process at once would never reach the limit of losses.
  */
 const neverStarted = sql('session_never_started')`
-with previous as (
-  select id from drover.session where id = any($1::uuid[]) and id <> $2 and host = $3
-)
 select j.id::text as id, j.fence
-from previous p
+from unnest($1::uuid[]) as p(id)
 ${jobsOf('p.id', 'running')}
 where j.hold_if_lost and not j.inherited
 union all
 select j.id::text, j.fence
-from previous p
+from unnest($1::uuid[]) as p(id)
 ${jobsOf('p.id', 'unknown')}
 where not j.inherited`;
 
@@ -93,7 +109,7 @@ export type OpenedSession = {
   changes: Change[];
 };
 
-/** Undefined if a newer connection of the worker has come before. */
+/** Undefined if a newer connection of the worker, or a process that followed it, has come before. */
 export function openSession(
   db: TransactionRunner,
   serverId: string,
@@ -123,10 +139,12 @@ async function takeOver(
 }
 
 async function inheritJobs(tx: Runner, serverId: string, hello: Hello): Promise<Change[]> {
-  const { sessionId, previousSessions = [], host, holds } = hello;
+  const { sessionId, previousSessions = [], holds } = hello;
   if (previousSessions.length === 0) return [];
-  await tx.run(inherit, [sessionId, previousSessions, host, JSON.stringify(holds)]);
-  const unnamed = await tx.run<Grant>(neverStarted, [previousSessions, sessionId, host]);
+  const ended = await tx.run<{ id: string }>(endPrevious, [sessionId, previousSessions]);
+  const previous = ended.map(({ id }) => id);
+  await tx.run(inherit, [sessionId, previous, JSON.stringify(holds)]);
+  const unnamed = await tx.run<Grant>(neverStarted, [previous]);
   // a journal that could not be read whole proves nothing by what it does not name
   return hello.isJournalIncomplete === true ? loseGrants(tx, serverId, unnamed) : releaseJobs(tx, unnamed);
 }

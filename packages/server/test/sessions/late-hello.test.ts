@@ -1,10 +1,11 @@
 /** A hello that was late in the network: its worker has a newer connection by now, perhaps to another server. */
-import { newId } from '@drover/protocol';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type Hello, newId } from '@drover/protocol';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { TransactionRunner } from '../../src/db/database.js';
 import { openSession } from '../../src/sessions/open-session.js';
 import { endSession, leaveSession } from '../../src/sessions/session-store.js';
 import { type ApiBench, createApiBench } from '../api/api-bench.js';
-import { createLifecycleBench, type LifecycleBench } from '../support/lifecycle.js';
+import { createLifecycleBench, type LifecycleBench, SERVER_ID } from '../support/lifecycle.js';
 import { connect, helloOf, register } from '../support/raw-worker.js';
 
 let api: ApiBench;
@@ -43,6 +44,62 @@ test('it is refused, and the newer connection stays and gets jobs', async () => 
   expect(await late.next('refused')).toMatchObject({ code: 'overtaken' });
   await api.call('/api/v1/jobs', { method: 'POST', body: { type, payload: 1 } });
   expect((await worker.next('assign')).jobs).toHaveLength(1);
+});
+
+describe('of a process that died and was followed by others with its journal', () => {
+  /** The first process has a finished job in its journal; the second died after it had said hello, the third follows it. */
+  async function prepare() {
+    const [first, second, third] = [newId(), newId(), newId()];
+    await open({ sessionId: first });
+    const type = newId();
+    await bench.add({ type });
+    const [job] = await bench.claim(1, { types: [type], sessionId: first });
+    if (!job) throw new Error('nothing was claimed');
+    const holds = [{ id: job.id, fence: job.fence }];
+    return {
+      job,
+      holds,
+      ids: { first, second, third },
+      second: { sessionId: second, previousSessions: [first], holds },
+      third: { sessionId: third, previousSessions: [first, second], holds },
+    };
+  }
+  const open = (hello: Partial<Hello>, db: TransactionRunner = bench.db.control) =>
+    openSession(db, SERVER_ID, helloOf(hello), 30_000);
+
+  test('it is refused if it is committed last, and what the successor inherited stays with it', async () => {
+    const { job, holds, ids, second, third } = await prepare();
+    expect(await open(third)).toMatchObject({ held: holds });
+    expect(await open(second)).toBeUndefined();
+    expect(await open({ ...second, connection: 1000 })).toBeUndefined();
+    expect(await bench.row(job.id)).toMatchObject({ state: 'running', session_id: ids.third, fence: job.fence });
+    expect(await sessionRow(ids.second)).toMatchObject({ server_id: null, ending: 'dead' });
+  });
+
+  test('what it inherits goes over to the successor if the two are opened at the same time', async () => {
+    const { job, holds, ids, second, third } = await prepare();
+    let opensNext: ReturnType<typeof open> | undefined;
+    const interrupted: TransactionRunner = {
+      ...bench.db.control,
+      transaction: (work) =>
+        bench.db.control.transaction(async (tx) => {
+          const result = await work(tx);
+          opensNext ??= open(third);
+          await bench.untilSomeoneWaits();
+          return result;
+        }),
+    };
+    await open(second, interrupted);
+    expect(await opensNext).toMatchObject({ held: holds });
+    expect(await bench.row(job.id)).toMatchObject({ state: 'running', session_id: ids.third, fence: job.fence });
+  });
+
+  test('a session of another host is not ended', async () => {
+    const { ids, second } = await prepare();
+    await open({ ...second, host: 'elsewhere' });
+    expect(await sessionRow(ids.first)).toMatchObject({ ended_at: null, ending: null });
+    expect(await open({ sessionId: ids.first, connection: 1000 })).toMatchObject({ held: [] });
+  });
 });
 
 async function sessionRow(id: string): Promise<Record<string, unknown>> {

@@ -112,7 +112,7 @@ describe.each([
   ['incomplete', true],
 ] as const)('with a journal that is %s', (_, isJournalIncomplete) => {
   const statements = [
-    ...['session_open', 'session_inherit', 'session_never_started'],
+    ...['session_open', 'session_end_previous', 'session_inherit', 'session_never_started'],
     ...[isJournalIncomplete ? 'lose_grants' : 'release', 'session_held', 'release'],
   ];
 
