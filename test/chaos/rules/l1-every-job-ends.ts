@@ -2,12 +2,13 @@
  * Every job has ended. A `hold` job may be `unknown` if it cannot be known how its last grant ended, judged by what
  * was seen outside: which process had it, what the witness and the copy of its journal say, how the process ended.
  */
+import { blockedMs } from '../evidence/blocked.js';
 import { type Evidence, grantsOf, type Instance, type JobRecord, processKey, runsOf } from '../evidence/evidence.js';
 import { grantKey, type JournalEntry } from '../evidence/journals.js';
 import { describeRuns, type Execution } from '../evidence/witness.js';
 import { isBrokenForever, ranMs } from '../system/units.js';
 import type { Rule } from './rule.js';
-import { blockedMs, JOURNAL_LAG_MS } from './s8-journal-delivered.js';
+import { JOURNAL_LAG_MS } from './s8-journal-delivered.js';
 
 const FINISHED = ['succeeded', 'failed', 'cancelled'];
 
@@ -67,7 +68,7 @@ function doubtOfDead(
   // The line of the journal is durable before the first line of the handler.
   if (run === undefined) return entry?.isStarted ? 'died between journal and handler' : undefined;
   if (run.end === undefined) return 'died with its process';
-  const others = [...evidence.executions.values()].flat().filter((other) => other.instance === instance);
-  const afterMs = ranMs(run.to, instance) - blockedMs(run.to, others);
+  const ofProcess = [...evidence.executions.values()].flat().filter((other) => other.instance === instance);
+  const afterMs = ranMs(run.to, instance) - blockedMs({ from: run.to, to: Infinity }, ofProcess);
   return afterMs <= JOURNAL_LAG_MS ? 'ended just before its process was killed' : undefined;
 }

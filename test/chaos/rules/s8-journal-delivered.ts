@@ -9,6 +9,7 @@
  *   may have been granted again, or have ended without: its expiry passed, it was cancelled, or it had lost too many
  *   workers.
  */
+import { blockedMs, runsByInstance } from '../evidence/blocked.js';
 import { type Evidence, grantsOf, type Instance } from '../evidence/evidence.js';
 import { grantKey, type Journal } from '../evidence/journals.js';
 import type { Execution } from '../evidence/witness.js';
@@ -26,20 +27,13 @@ export const journalIsDelivered: Rule = {
   promise: 'an outcome in the journal of a dead process is delivered',
   shows: ['J6'],
   check(evidence, report) {
-    const runsOfInstance = new Map<Instance, Execution[]>();
-    for (const run of [...evidence.executions.values()].flat()) {
-      const list = runsOfInstance.get(run.instance);
-      if (list) list.push(run);
-      else runsOfInstance.set(run.instance, [run]);
-    }
     let undelivered = 0;
-    for (const [instance, runs] of runsOfInstance) {
+    for (const [instance, runs] of runsByInstance(evidence)) {
       if (instance.exitedAt === undefined || instance.ending === 'code 0') continue;
       const journal = evidence.journals.get(instance.key);
       report.check(journal !== undefined, () => `${instance.key} ended with ${instance.ending} and left no journal`);
       if (!journal) continue;
-      const blocks = runs.filter(({ type }) => type === 'block');
-      for (const run of runs) checkWritten(run, blocks, journal, report);
+      for (const run of runs) checkWritten(run, runs, journal, report);
       if (!isBrokenForever(evidence.units, instance))
         undelivered += checkDelivered(evidence, instance, journal, report);
     }
@@ -47,23 +41,16 @@ export const journalIsDelivered: Rule = {
   },
 };
 
-/** `blocks`: the handlers of its process that blocked the event loop. */
-function checkWritten(run: Execution, blocks: readonly Execution[], journal: Journal, report: Report): void {
+/** Handlers of its process that block the event loop delay the journal, too. */
+function checkWritten(run: Execution, ofProcess: readonly Execution[], journal: Journal, report: Report): void {
   const entry = journal.get(grantKey(run.id, run.fence));
   // an entry that is missing was acknowledged before the journal began a new file
   if (run.end === undefined || entry === undefined) return;
-  const afterMs = ranMs(run.to, run.instance) - blockedMs(run.to, blocks);
+  const afterMs = ranMs(run.to, run.instance) - blockedMs({ from: run.to, to: Infinity }, ofProcess);
   const isWritten = entry.outcome !== undefined || entry.isAcknowledged || run.end === 'abort:lost';
   report.check(isWritten || afterMs <= JOURNAL_LAG_MS, () => {
     return `${run.name} of ${run.id} ended ${afterMs.toFixed(0)} ms before its process died, and is not in its journal`;
   });
-}
-
-/** Handlers that block the event loop also delay the journal. */
-export function blockedMs(from: number, runs: readonly Execution[]): number {
-  return runs
-    .filter(({ type, to }) => type === 'block' && to > from)
-    .reduce((sum, run) => sum + run.to - Math.max(run.from, from), 0);
 }
 
 /** Returns how many outcomes the journal had. */

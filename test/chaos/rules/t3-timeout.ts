@@ -1,9 +1,10 @@
 /** An attempt with a timeout is told to stop in time, and only then. The handlers of the load obey their signal. */
+import { blockedMs, runsByInstance } from '../evidence/blocked.js';
 import { runsOf } from '../evidence/evidence.js';
 import { describeRuns, type Execution } from '../evidence/witness.js';
 import type { Rule } from './rule.js';
 
-/** Timers of a busy process are late; those of a frozen one are later. */
+/** Timers of a busy process are late. Pauses and blocking handlers come on top. */
 const LATE_MS = 2000;
 /** The witness records a start after the timer was set. */
 const EARLY_MS = 100;
@@ -13,13 +14,15 @@ export const timeoutIsKept: Rule = {
   promise: 'an attempt is stopped at its timeout, and not before',
   shows: ['J9'],
   check(evidence, report) {
+    const byInstance = runsByInstance(evidence);
     for (const { id, timeoutMs } of evidence.ledger.jobs.values()) {
       if (timeoutMs === undefined) continue;
       const runs = runsOf(evidence, id);
       const isRight = runs.every((run) => {
         const ms = run.to - run.from - pausedMs(run);
-        if (run.end === 'abort:timeout') return ms >= timeoutMs - EARLY_MS && ms <= timeoutMs + LATE_MS;
-        return run.end === undefined || ms <= timeoutMs + LATE_MS;
+        const latest = timeoutMs + LATE_MS + blockedMs(run, byInstance.get(run.instance) ?? []);
+        if (run.end === 'abort:timeout') return ms >= timeoutMs - EARLY_MS && ms <= latest;
+        return run.end === undefined || ms <= latest;
       });
       report.check(isRight, () => `${id} has a timeout of ${timeoutMs} ms: ${describeRuns(runs)}`);
     }
