@@ -455,6 +455,15 @@ describe('a rule accepts', () => {
     expect(redCodes(made)).toEqual([]);
   });
 
+  test('T3: a timeout that passed while the process was paused', () => {
+    const made = emptyRun();
+    made.worker1.pauses.push({ from: 150, to: 6000 });
+    const run = { on: made.worker1, from: 100, to: 6001, end: 'abort:timeout' as const };
+    const row = { state: 'failed', errorCode: 'timeout' };
+    made.add({ id: 'frozen', type: 'overtime', sent: { timeoutMs: 300 }, runs: [run], row });
+    expect(redCodes(made)).toEqual([]);
+  });
+
   test('S9f: a job that was lost three times', () => {
     const made = emptyRun();
     const runs = [100, 2100, 4100].map((from) => ({
