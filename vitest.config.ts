@@ -8,7 +8,7 @@ export default defineConfig({
     maxWorkers: 2,
     testTimeout: 30_000,
     hookTimeout: 60_000,
-    // A failing promise that nobody awaits is a fault of Drover, also when all assertions hold.
+    // An unhandled rejection is a fault of Drover, even if all assertions hold.
     dangerouslyIgnoreUnhandledErrors: false,
   },
 });

@@ -102,7 +102,7 @@ async function measureAll(environment) {
   return samples;
 }
 
-/** A failure of one system is a sample too: the others go on. */
+/** The failure of one system is a sample too: the others still run. */
 async function measure(workload, system, environment) {
   const startedAt = performance.now();
   const finishNoise = watchNoise();
@@ -124,7 +124,7 @@ async function measure(workload, system, environment) {
   return { ...outcome, noise, seconds: Math.round((performance.now() - startedAt) / 100) / 10 };
 }
 
-/** The work of the workload, again and again until it has gone on for this long. */
+/** Repeats the work of the workload until it has run for this long. */
 async function warmUp(workload, stage) {
   if (workload.warmUp === undefined) return;
   const until = performance.now() + warmUpMs();

@@ -14,7 +14,7 @@ export async function fill(stage, count) {
 }
 
 /**
- * Starts the worker and works everything off. The clock runs from the moment the worker is told to start to the
+ * Starts the worker and runs all jobs. The clock runs from when the worker is told to start to the
  * moment the store itself has no unfinished job. The store is asked only when all jobs have been started, so that
  * the asking costs the drain nothing.
  */

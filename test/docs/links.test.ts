@@ -57,7 +57,7 @@ function leads(page: string, link: string): boolean {
   return statSync(target).isFile() && anchors(readFileSync(target, 'utf8')).includes(anchor);
 }
 
-/** Of headings, as GitHub makes them. */
+/** The anchors of headings, as GitHub makes them. */
 function anchors(text: string): string[] {
   return Array.from(withoutCode(text).matchAll(/^#{1,6} (.*)$/gm), ([, heading]) =>
     (heading as string)

@@ -46,7 +46,7 @@ describe('D1: a job goes to the suitable worker with the most free capacity', ()
     ]);
   });
 
-  test('all to the one that has more room, then to both alike, then to nobody', async () => {
+  test('first to the worker with more free slots, then to both alike, then to none', async () => {
     expect(await share('balance', 'balance', 6)).toEqual({ large: 6 });
     expect(await share('balance', 'balance', 4)).toEqual({ large: 2, little: 2 });
     const late = await client.enqueue(hold, { gate: 'balance' }, { queue: 'balance' });

@@ -133,7 +133,7 @@ describeJumps('the clock of the database jumps (J7, H5)', () => {
   const whatOf = async (name: string) => (await ledger(name)).map(({ what }) => what);
 
   it(
-    'forward: schedules catch up by their policy; back: nothing is fired twice; and then they go on',
+    'forward: schedules catch up by their policy; back: nothing is fired twice; afterwards they fire on time',
     async () => {
       const client = stage.client(server.url);
       // five minutes away from now, so that no occurrence is near the time after the jump
@@ -166,9 +166,9 @@ describeJumps('the clock of the database jumps (J7, H5)', () => {
       await sleep(3000);
       expect(await Promise.all(['all', 'last', 'none', 'second'].map(ledger))).toEqual(before);
 
-      // it goes on where it was, and what is between is neither repeated nor left out
+      // it resumes where it was, and no occurrence is repeated or left out
       await jump(JUMP_SECONDS + 20);
-      await until('the schedule of every second goes on', async () => {
+      await until('the schedule of every second fires again', async () => {
         return (await ledger('second')).length > (before[3]?.length ?? 0) + 10;
       });
       expect(await server.stop()).toBe(0);

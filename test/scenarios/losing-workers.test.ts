@@ -1,4 +1,4 @@
-/** Workers that die, freeze and are cut off: when that is noticed, what becomes of their jobs, and how they come back. */
+/** Workers that die, freeze and are cut off: when that is detected, what happens to their jobs, and how the workers come back. */
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

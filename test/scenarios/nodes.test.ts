@@ -57,7 +57,7 @@ test('P1, P4: one node takes jobs in, gives them out and runs them, also while m
   await Promise.all(ids.map((id) => client.job(id).result({ timeout: '20s' })));
 });
 
-test('P1, P2, H1: equal nodes share the work, and share it anew when one joins, leaves or fails', async () => {
+test('P1, P2, H1: equal nodes share the work, and share it again when one joins, leaves or fails', async () => {
   const queue = 'shared';
   const [first, second] = await Promise.all([startNode('first', queue), startNode('second', queue)]);
   const ids = await addHolding(first, queue, 'shared', 12);
@@ -89,7 +89,7 @@ test('P1, P2, H1: equal nodes share the work, and share it anew when one joins, 
 });
 
 describe('P5: a node', () => {
-  test('is paused and resumed by its id; started with --ignore-pause it goes on', async () => {
+  test('is paused and resumed by its id; with --ignore-pause it keeps working', async () => {
     const flags = { slots: SLOTS, queues: 'paused', prefetch: '0' };
     const obedient = await stage.startNode({ name: 'obedient', flags });
     const client = stage.client(obedient.url);

@@ -60,7 +60,7 @@ describe('P5: while it is paused, no job starts', () => {
     ['a queue', { queue: 'scoped' }],
     ['a type', { type: 'sum' }],
     ['the cluster', { cluster: true }],
-  ])('of %s, and what runs goes on', async (_, target) => {
+  ])('of %s, and running jobs continue', async (_, target) => {
     const queue = 'scoped';
     const name = `of ${Object.keys(target)[0]}`.replace(' ', '-');
     const worker = await stage.startWorker({ name, url: servers[1].url, slots: 4, queues: [queue] });

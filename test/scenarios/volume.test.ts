@@ -15,7 +15,7 @@ const stage = createStage();
 let servers: [ServerProcess, ServerProcess];
 
 beforeAll(async () => {
-  // nobody may be taken for lost on a machine this busy: then every second start would be a fault
+  // no worker may be declared dead on a machine this busy: then every second start would count as a fault
   const flags = { beat: '2s', lease: '30s', poll: '250ms', 'log-level': 'warn' };
   servers = await Promise.all([stage.startServer({ flags }), stage.startServer({ flags })]);
   const urls = servers.map(({ url }) => url) as [string, string];

@@ -15,7 +15,7 @@ export const tagSchema = z
   .string()
   .min(1)
   .max(LIMITS.tagLength)
-  .regex(/^[^\p{Cc}\p{Cs}]+$/u, 'expected a text without control characters');
+  .regex(/^[^\p{Cc}\p{Cs}]+$/u, 'expected a string without control characters');
 
 /** U+0000 and half of a surrogate pair: valid in JavaScript and JSON, but not in PostgreSQL's `text`. */
 const UNSTORABLE = /[\0\p{Cs}]/gu;
@@ -24,7 +24,7 @@ const UNSTORABLE = /[\0\p{Cs}]/gu;
 export const noteSchema = z
   .string()
   .max(LIMITS.noteLength)
-  .refine((text) => text.search(UNSTORABLE) < 0, 'expected a text without U+0000 and without half a surrogate pair');
+  .refine((text) => text.search(UNSTORABLE) < 0, 'expected a string without U+0000 and without unpaired surrogates');
 
 /** Replaces each character that PostgreSQL cannot store by a replacement character. */
 export function storableText(text: string): string {

@@ -219,7 +219,7 @@ export const ROUTES = {
   enqueueJob: {
     method: 'POST',
     path: '/api/v1/jobs',
-    summary: 'Add one job. Repeating it with the same id is the same job.',
+    summary: 'Add one job. A repetition with the same id adds no second job.',
     roles: ['client', 'operator', 'admin'],
     body: newJobSchema,
     answer: enqueuedSchema,
@@ -238,10 +238,10 @@ export const ROUTES = {
   enqueueBulk: {
     method: 'POST',
     path: '/api/v1/jobs/bulk',
-    summary: `Add up to ${LIMITS.batchJobs} jobs in the bulk format, which servers do not parse payload by payload: all of them or none.`,
+    summary: `Add up to ${LIMITS.batchJobs} jobs in the bulk format, whose payloads servers do not parse: all of them or none.`,
     roles: ['client', 'operator', 'admin'],
     bodyType: BULK_MEDIA_TYPE,
-    answer: z.object({ existed: z.array(z.int()).describe('the places of the jobs that existed already, from 0') }),
+    answer: z.object({ existed: z.array(z.int()).describe('the indexes of the jobs that existed already, from 0') }),
     status: 201,
   },
   listJobs: {
@@ -279,7 +279,7 @@ export const ROUTES = {
   failJob: {
     method: 'POST',
     path: '/api/v1/jobs/:id/fail',
-    summary: 'End an `unknown` job as failed: somebody has found out that it did not do its work.',
+    summary: 'End an `unknown` job as failed, after a check that it did not do its work.',
     roles: ['operator', 'admin'],
     params: jobParams,
     body: z.strictObject({ reason: z.string().min(1).max(LIMITS.errorMessageLength).optional() }).optional(),
@@ -288,7 +288,7 @@ export const ROUTES = {
   jobResult: {
     method: 'GET',
     path: '/api/v1/jobs/:id/result',
-    summary: 'The outcome of a job, waiting for it up to `wait`.',
+    summary: 'The outcome of a job. Waits for it up to `wait`.',
     roles: readers,
     params: jobParams,
     query: z.strictObject({ wait: durationSchema.optional() }),
@@ -331,7 +331,7 @@ export const ROUTES = {
   pauseWorker: {
     method: 'POST',
     path: '/api/v1/workers/:id/pause',
-    summary: 'Give this worker no more jobs; what it runs goes on, what it has not started comes back.',
+    summary: 'Give this worker no more jobs. Its running jobs continue; jobs it has not started are handed back.',
     roles: ['operator', 'admin'],
     params: z.strictObject({ id: idSchema }),
     body: pauseBody,
@@ -390,7 +390,7 @@ export const ROUTES = {
   putSchedule: {
     method: 'PUT',
     path: '/api/v1/schedules/:name',
-    summary: 'Create or change a schedule. The same again changes nothing.',
+    summary: 'Create or change a schedule. An identical request changes nothing.',
     roles: changers,
     params: namedParams,
     body: newScheduleSchema,
@@ -399,7 +399,7 @@ export const ROUTES = {
   deleteSchedule: {
     method: 'DELETE',
     path: '/api/v1/schedules/:name',
-    summary: 'Delete a schedule. The jobs it has made stay.',
+    summary: 'Delete a schedule. Its jobs stay.',
     roles: changers,
     params: namedParams,
     answer: z.object({ deleted: z.boolean() }),
@@ -407,7 +407,7 @@ export const ROUTES = {
   triggerSchedule: {
     method: 'POST',
     path: '/api/v1/schedules/:name/trigger',
-    summary: 'Fire one occurrence now, also of a paused schedule.',
+    summary: 'Fire one occurrence now, even if the schedule is paused.',
     roles: changers,
     params: namedParams,
     body: triggerSchema,
@@ -416,7 +416,7 @@ export const ROUTES = {
   pauseSchedule: {
     method: 'POST',
     path: '/api/v1/schedules/:name/pause',
-    summary: 'Stop firing; occurrences during the pause are left out.',
+    summary: 'Stop firing. Occurrences during the pause are skipped.',
     roles: changers,
     params: namedParams,
     body: pauseBody,
@@ -433,7 +433,7 @@ export const ROUTES = {
   backfillSchedule: {
     method: 'POST',
     path: '/api/v1/schedules/:name/backfill',
-    summary: `Fire the past occurrences of a range that made no job, up to ${LIMITS.backfillOccurrences}.`,
+    summary: `Fire the past occurrences of a time range that have no job, up to ${LIMITS.backfillOccurrences}.`,
     roles: changers,
     params: namedParams,
     body: backfillSchema,
@@ -442,7 +442,7 @@ export const ROUTES = {
   listOccurrences: {
     method: 'GET',
     path: '/api/v1/schedules/:name/occurrences',
-    summary: 'What became of each occurrence, latest first.',
+    summary: 'The result of each occurrence, latest first.',
     roles: readers,
     params: namedParams,
     query: listOccurrencesQuery,
@@ -451,7 +451,7 @@ export const ROUTES = {
   previewSchedule: {
     method: 'POST',
     path: '/api/v1/schedules/preview',
-    summary: 'The next times of a schedule, which need not exist.',
+    summary: 'The next times of a schedule that need not exist.',
     roles: readers,
     body: previewRequestSchema,
     answer: previewSchema,
@@ -499,14 +499,14 @@ export const ROUTES = {
   deepPing: {
     method: 'GET',
     path: '/api/deep_ping',
-    summary: 'The state of what this server depends on.',
+    summary: 'The state of everything that this server depends on.',
     roles: 'anyone',
     answer: deepPingSchema,
   },
   metrics: {
     method: 'GET',
     path: '/metrics',
-    summary: 'What this server counts, in the text format of Prometheus.',
+    summary: 'The metrics of this server, in the Prometheus text format.',
     roles: readers,
     answer: z.string(),
     mediaType: 'text/plain; version=0.0.4; charset=utf-8',

@@ -159,7 +159,7 @@ describe('back-off', () => {
 });
 
 describe('ids', () => {
-  test('ids of one process grow strictly, also when the clock stands still or goes back', () => {
+  test('ids of one process always increase, even if the clock stops or goes back', () => {
     const times = [1000, 1000, 999, 5, 1001, 1001];
     let turn = 0;
     const make = createIdGenerator(() => times[turn++ % times.length] as number);

@@ -21,7 +21,7 @@ type Doubt =
 
 export const everyJobEnds: Rule = {
   code: 'L1',
-  promise: 'every job has ended, or is unknown and nobody can know',
+  promise: 'every job has ended, or is unknown for a known reason',
   shows: ['D3', 'H1'],
   check(evidence, report) {
     const doubts = new Map<Doubt, number>();

@@ -21,7 +21,7 @@ export function runShell(command: string, options: RunOptions): Promise<Finished
 
 export type Background = { says(words: string): Promise<void>; stop(): Promise<void>; output(): string };
 
-/** Starts a command line that goes on until it is stopped, as in a terminal of its own. */
+/** Starts a command that runs until it is stopped, as in its own terminal. */
 export function startShell(command: string, options: RunOptions): Background {
   const child = spawn('bash', ['-c', command], { ...spawnOptions(options), detached: true });
   let output = '';

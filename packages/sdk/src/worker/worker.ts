@@ -332,7 +332,7 @@ export class Worker {
   #beat(): void {
     this.#reporter.resendOverdue();
     const [overdue] = this.#slots.overdue(performance.now() - OVERDUE_MS);
-    this.#troubles.set('overdue', overdue && `job ${overdue.assignment.id} goes on after it was told to stop`);
+    this.#troubles.set('overdue', overdue && `job ${overdue.assignment.id} still runs after it was told to stop`);
   }
 
   #lost(): void {

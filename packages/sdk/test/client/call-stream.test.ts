@@ -89,7 +89,7 @@ describe('a stream that breaks', () => {
     expect(peer.sockets.size).toBe(2);
   });
 
-  it('by silence: the call is given up in time and repeated over HTTP', async () => {
+  it('by silence: the call times out and is repeated over HTTP', async () => {
     const peer = await startPeer();
     const client = clientOf({ url: peer.url, timeout: 1500 });
     await untilStreamed(client, peer);
@@ -99,7 +99,7 @@ describe('a stream that breaks', () => {
     expect(peer.jobs.http).toBe(http + 1);
   });
 
-  it('by frames that are no answers: likewise', async () => {
+  it('by frames that are not answers: the call is repeated over HTTP', async () => {
     const peer = await startPeer();
     const client = clientOf({ url: peer.url });
     await untilStreamed(client, peer);
@@ -122,7 +122,7 @@ describe('jobs whose call has no answer', () => {
     return { peer, client };
   }
 
-  it('are sent again with the same ids, whoever made them', async () => {
+  it('are sent again with the same ids, generated and given ones', async () => {
     const { peer, client } = await streamedClient();
     const id = newId();
     peer.onCall = (socket) => socket.terminate();

@@ -183,7 +183,7 @@ describe('result', () => {
     expect(server.asked[1]?.path).toBe(`/api/v1/jobs/${handle.id}/result?wait=30000ms`);
   });
 
-  it('throws what became of a job that did not succeed', async () => {
+  it('throws the state and the error of a job that did not succeed', async () => {
     const error = { name: 'Error', message: 'broken' };
     const failed = await peer(() => answered({ state: 'failed', finished: true, error }));
     const failure = await clientOf({ url: failed.url })

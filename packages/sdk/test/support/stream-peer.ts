@@ -17,7 +17,7 @@ import { type WebSocket, WebSocketServer } from 'ws';
 type Kind = WorkerMessage['kind'];
 type MessageOf<K extends Kind> = Extract<WorkerMessage, { kind: K }>;
 
-/** Of every peer, unless a test says otherwise. */
+/** The cluster of every peer, unless a test gives another. */
 export const CLUSTER_ID = newId();
 
 type WelcomeOptions = { clusterId?: string; beatMs?: number; leaseMs?: number; dropped?: Grant[]; servers?: string[] };

@@ -26,7 +26,7 @@ describe('OfferWindow', () => {
     expect(window.raise({ slots: 10, prefetch: 90, held: 75, unacknowledged: 0 })).toBe(125);
   });
 
-  it('takes nothing more while too many outcomes wait for the server, and goes on when it has caught up', () => {
+  it('takes no jobs while too many outcomes wait for the server, and resumes when the server has caught up', () => {
     const window = new OfferWindow();
     const idle = { slots: 10, prefetch: 0, held: 0 };
     window.open({ ...idle, unacknowledged: 0 });

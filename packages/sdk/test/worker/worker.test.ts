@@ -236,7 +236,7 @@ it('hands back what waits when slow jobs have taken all slots', async () => {
   release.open();
 });
 
-it('hands back what has not started when it is asked to, and goes on with what runs', async () => {
+it('hands back jobs that have not started when it is asked to, and finishes the running ones', async () => {
   const release = gate();
   const isStarted = gate();
   const handler = handle(echo, () => {
@@ -301,7 +301,7 @@ describe('cancelling', () => {
     expect(outcomes.map(({ kind }) => kind)).toEqual(['cancelled', 'cancelled']);
   });
 
-  it('shows the operator a job that goes on long after it was told to stop', async () => {
+  it('shows the operator a job that still runs long after it was told to stop', async () => {
     const release = gate();
     const started = workerWith([handle(echo, () => release.passed)]).start();
     const connection = await peer.connection();
@@ -314,7 +314,7 @@ describe('cancelling', () => {
     for (;;) {
       const { trouble } = await connection.take('beat');
       if (trouble === undefined) continue;
-      expect(trouble).toBe(`job ${job.id} goes on after it was told to stop`);
+      expect(trouble).toBe(`job ${job.id} still runs after it was told to stop`);
       break;
     }
     release.open();

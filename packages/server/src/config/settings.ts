@@ -33,7 +33,7 @@ export type Setting<Value = unknown> = {
   description: string;
   /** The commands that have it as a flag. */
   commands: readonly Command[];
-  /** Never shown. */
+  /** Never printed. */
   secret?: boolean;
   /** False: not available as a flag, because every user of the machine can read command lines. */
   flag?: boolean;
@@ -48,23 +48,23 @@ export const SETTINGS = {
   port: {
     kind: integer(0, 65_535),
     default: 8420,
-    description: 'Port of the HTTP API; 0 takes any free one.',
+    description: 'Port of the HTTP API; 0 means any free port.',
     commands: servers,
   },
   host: {
     kind: text('a host name or an IP address', (value) => /^[\w.:[\]-]+$/.test(value)),
     default: '127.0.0.1',
-    description: 'Address to listen on. Anything but loopback needs `tokens`.',
+    description: 'Address to listen on. Any address except loopback needs `tokens`.',
     commands: servers,
   },
   publicUrl: {
     kind: address('http:', 'https:'),
-    description: 'The address of this server as workers reach it. Default: made of host and port.',
+    description: 'The address at which workers reach this server. Default: from host and port.',
     commands: servers,
   },
   databaseUrl: {
     kind: databaseAddress(),
-    description: 'The PostgreSQL to use. Without it an embedded one runs in `dataDir`.',
+    description: 'The PostgreSQL database. Default: an embedded one in `dataDir`.',
     commands: databases,
     secret: true,
   },
@@ -85,7 +85,7 @@ export const SETTINGS = {
   insecure: {
     kind: boolean(),
     default: false,
-    description: 'Allow everybody who reaches this server to use it without a token.',
+    description: 'Allow all requests without a token.',
     commands: servers,
   },
   retention: {
@@ -97,7 +97,7 @@ export const SETTINGS = {
   payloadLimit: {
     kind: bytes(1, LIMITS.requestBytes / 2),
     default: `${LIMITS.payloadBytes / 1024 ** 2}MiB`,
-    description: 'Largest payload of a job, as JSON text; a larger one is answered with status 413.',
+    description: 'Largest payload of a job, as JSON text; a larger one is refused with status 413.',
     commands: servers,
   },
   resultLimit: {
@@ -109,48 +109,48 @@ export const SETTINGS = {
   beat: {
     kind: duration(50, 60_000),
     default: '5s',
-    description: 'How often workers and servers show that they live.',
+    description: 'Interval of the heartbeats of workers and servers.',
     commands: servers,
   },
   lease: {
     kind: duration(150, 3_600_000),
     default: '30s',
-    description: 'How long a silent worker keeps its jobs; at least three beats.',
+    description: 'How long a worker without heartbeats keeps its jobs; at least three beats.',
     commands: servers,
   },
   poll: {
     kind: duration(10, 60_000),
     default: '250ms',
-    description: 'How often a server looks for work that nobody told it about.',
+    description: 'How often a server checks for ready jobs without a notification.',
     commands: servers,
   },
   lateAfter: {
     kind: duration(0),
     default: '10s',
-    description: 'An occurrence of a schedule that is fired later than this is counted and told of as late.',
+    description: 'An occurrence of a schedule that is fired later than this is counted and logged as late.',
     commands: servers,
   },
   maxPending: {
     kind: integer(1, 10_000_000),
     default: 50_000,
-    description: 'Jobs that wait in the memory of one server before it refuses more with status 429.',
+    description: 'Limit of jobs in the memory of one server; above it new jobs are refused with status 429.',
     commands: servers,
   },
   poolSize: {
     kind: integer(1, 1000),
     default: 4,
-    description: 'Connections of each of the pools of one server.',
+    description: 'Connections per pool of a server.',
     commands: servers,
   },
   url: {
     kind: listOf(address('http:', 'https:')),
     default: ['http://127.0.0.1:8420'],
-    description: 'The servers to talk to, separated by commas.',
+    description: 'The servers to connect to, separated by commas.',
     commands: ['worker', 'client'],
   },
   token: {
-    kind: text('a text', (value) => value.length > 0),
-    description: 'The token to show to the server. Rather use the environment: flags can be seen by others.',
+    kind: text('a string', (value) => value.length > 0),
+    description: 'The token for the server. Prefer the environment variable: other users can see flags.',
     commands: ['worker', 'client'],
     secret: true,
   },
@@ -162,55 +162,54 @@ export const SETTINGS = {
   },
   queues: {
     kind: listOf(name()),
-    description: 'The queues to take jobs from, separated by commas. Default: all.',
+    description: 'The queues to take jobs from, separated by commas. Default: all queues.',
     commands: workers,
   },
   workerName: {
     kind: name(),
-    description: 'What people see as the name of the worker. Default: made of the process and the machine.',
+    description: 'Name of the worker. Default: `pid@host`.',
     commands: workers,
   },
   prefetch: {
     kind: integer(0, LIMITS.prefetch),
-    description: 'Jobs that a worker holds beyond its slots. Default: as many as the pace of its jobs calls for.',
+    description: 'Jobs that a worker holds beyond its slots. Default: adaptive.',
     commands: workers,
   },
   ignorePause: {
     kind: boolean(),
     default: false,
-    description: 'The worker goes on when it, its queues, its types or the cluster are paused.',
+    description: 'The worker ignores pauses of itself, its queues, its types and the cluster.',
     commands: workers,
   },
   journalDir: {
     kind: text('a path', (value) => value.length > 0 && !value.includes('\0')),
     description:
-      'Folder of the worker, of its own and kept over its restarts, for the journal of what it started and how it ended. Default: none is kept.',
+      'Folder for the journal of started jobs and outcomes. One folder per worker, kept across restarts. Default: no journal.',
     commands: workers,
   },
   discardDamagedJournal: {
     kind: boolean(),
     default: false,
-    description:
-      'Set a damaged journal aside and go on with what can be read of it; otherwise the worker does not start.',
+    description: 'Move a damaged journal aside and start with its readable part. By default the worker does not start.',
     commands: workers,
   },
   onLeaseLost: {
     kind: oneOf(['exit', 'abort'] as const),
     default: 'exit',
     description:
-      'When the lease of the worker is lost and handlers do not stop at their signals: exit ends the process, abort does not.',
+      'What to do if handlers ignore their abort signals after the lease is lost: end the process (exit) or not (abort).',
     commands: workers,
   },
   drainTimeout: {
     kind: duration(0),
     default: '30s',
-    description: 'How long a stopping worker lets its jobs go on.',
+    description: 'How long a stopping worker waits for its running jobs.',
     commands: ['worker', 'node', 'dev'],
   },
   logLevel: {
     kind: oneOf(LOG_LEVELS),
     default: 'info',
-    description: 'The least severe line to log.',
+    description: 'Lowest level to log.',
     commands: processes,
   },
   logFormat: {

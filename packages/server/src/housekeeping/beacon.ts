@@ -22,7 +22,7 @@ set at = now(), timeline = t.number,
   gap_ended_at = case
     when now() - b.at > $1::double precision * interval '1 millisecond'
       or b.at > now() + interval '${CLOCK_TOLERANCE_MS} milliseconds'
-      -- 0: nobody has looked at it yet
+      -- 0: no server has read it yet
       or (b.timeline <> 0 and b.timeline <> t.number)
     then now()
     else b.gap_ended_at

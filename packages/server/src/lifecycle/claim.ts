@@ -92,7 +92,7 @@ with slot_group as materialized (
     from drover.job
     where ${mayMove('claim', 'job.state')} and job.queue = share.queue and job.type = share.type
       and job.priority >= coalesce(share.runner_up, -32768)
-      -- it came back from a worker while somebody cancelled it, and is about to end
+      -- it was cancelled while a worker handed it back, and is about to end
       and job.cancel_requested_at is null
       -- past its expiry it is failed by the next look for such jobs, never started
       and (job.expires_at is null or job.expires_at > now())

@@ -153,7 +153,7 @@ describe('without tokens', () => {
     '10.0.0.1',
     'evil.example:127',
     '[::2]',
-  ])('the host %s is a name that somebody made point here', async (host) => {
+  ])('the host %s is refused: an attacker may have made its name resolve to this address', async (host) => {
     for (const path of ['/api/v1/stats', '/api/v1/nothing', '/api/ping']) {
       const answer = await api.call(path, { headers: { host } });
       expect([answer.status, errorOf(answer).code]).toEqual([403, 'forbidden']);

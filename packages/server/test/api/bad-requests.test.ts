@@ -46,7 +46,7 @@ const badFields: [what: string, fields: object, ...names: string[]][] = [
   ['an unknown field of a back-off', { backoff: { kind: 'fixed', delay: 1, x: 1 } }, 'backoff', '"x"'],
   ['too many tags', { tags: Array(21).fill('a') }, 'tags', '20'],
   ['a tag with a control character', { tags: ['a\u0000'] }, 'tags[0]', 'control'],
-  ['an id that is no UUID', { id: 'abc' }, 'id', '"abc"', 'UUID'],
+  ['an id that is not a UUID', { id: 'abc' }, 'id', '"abc"', 'UUID'],
   ['an id of the far future', { id: FUTURE_ID }, 'id', FUTURE_ID, 'more than a day ahead'],
 ];
 
@@ -96,7 +96,7 @@ const invalidRequests: [what: string, path: string, options: RequestOptions, ...
   ['an unknown state among others', `${JOBS}?state=ready,done`, {}, 'state[1]', '"ready,done"'],
   ['a limit of nothing', `${JOBS}?limit=0`, {}, 'limit', '"0"'],
   ['a limit that is too large', `${JOBS}?limit=1001`, {}, 'limit', '1000'],
-  ['a limit that is no number', `${JOBS}?limit=many`, {}, 'limit', '"many"'],
+  ['a limit that is not a number', `${JOBS}?limit=many`, {}, 'limit', '"many"'],
   ['a filter given twice', `${JOBS}?queue=a&queue=b`, {}, 'queue', '["a","b"]'],
   ['a time that is none', `${JOBS}?createdAfter=yesterday`, {}, 'createdAfter', '"yesterday"'],
   ['an endless cursor', `${JOBS}?cursor=${'a'.repeat(201)}`, {}, 'cursor', '200'],

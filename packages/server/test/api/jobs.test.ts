@@ -202,7 +202,7 @@ describe('cancel and retry', () => {
 describe('the result', () => {
   const result = (id: string, query = '') => api.call(`${JOBS}/${id}/result${query}`);
 
-  test('is the present state if nobody waits', async () => {
+  test('is the present state if the call does not wait', async () => {
     const id = await add();
     const { body } = await result(id);
     expect(ROUTES.jobResult.answer.parse(body)).toEqual({

@@ -9,7 +9,7 @@ const FAR_MS = 60_000;
 let alarm: Alarm;
 afterEach(() => alarm.stop());
 
-/** An alarm whose turns wait until they are let go on, each with the pause it then asks for. */
+/** An alarm whose turns wait until the test ends them; each returns the pause that the test gives. */
 function create(stream: NodeJS.WritableStream = new PassThrough()) {
   const turns: { end(pauseMs: number): void; fail(error: Error): void; signal: AbortSignal }[] = [];
   let began = () => {};
@@ -35,7 +35,7 @@ function create(stream: NodeJS.WritableStream = new PassThrough()) {
 }
 
 describe('an alarm', () => {
-  it('begins with a turn, and takes the next when the last one said', async () => {
+  it('begins with a turn, and starts the next one after the time that the last one returned', async () => {
     const { turn, turns } = create();
     alarm.within(0);
     await sleep(20);
@@ -47,7 +47,7 @@ describe('an alarm', () => {
     expect(turns).toHaveLength(2);
   });
 
-  it('rings earlier if somebody asks for that, and not later', async () => {
+  it('rings earlier if a caller asks for it, and never later', async () => {
     const { turn, turns } = create();
     alarm.start();
     (await turn(1)).end(FAR_MS);
@@ -58,7 +58,7 @@ describe('an alarm', () => {
     expect(turns).toHaveLength(2);
   });
 
-  it('has one turn at a time, and one more for whoever asked while it was under way', async () => {
+  it('runs one turn at a time, and one more if it was asked for during a turn', async () => {
     const { turn, turns } = create();
     alarm.start();
     const first = await turn(1);
@@ -72,7 +72,7 @@ describe('an alarm', () => {
     expect(turns).toHaveLength(2);
   });
 
-  it('goes on after a turn that failed, and says so', async () => {
+  it('continues after a turn that failed, and logs the failure', async () => {
     const log = new PassThrough();
     const { turn } = create(log);
     alarm.start();

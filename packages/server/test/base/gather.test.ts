@@ -57,7 +57,7 @@ describe('a gatherer', () => {
     expect(sent().join('')).toBe('abcdef');
   });
 
-  it('fails an item by itself, all of a flush that rejects, and goes on', async () => {
+  it('fails a single item, or all items of a flush that rejects, and continues', async () => {
     const { gatherer, flushes } = heldFlushes();
     const alone = gatherer.add('a');
     const together = Promise.allSettled([gatherer.add('b'), gatherer.add('c')]);
@@ -72,7 +72,7 @@ describe('a gatherer', () => {
     await gatherer.idle();
   });
 
-  it('goes on after a flush that throws', async () => {
+  it('continues after a flush that throws', async () => {
     const gatherer = createGatherer<string, string>({
       ...{ concurrency: 1, maxWeight: 10, weigh: () => 1 },
       flush(items) {

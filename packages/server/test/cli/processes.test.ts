@@ -34,7 +34,7 @@ const start = (args: string[], env: Record<string, string> = {}) => {
 const addressOf = async (cli: CliProcess, pattern: RegExp) => (await cli.says(pattern))[1] ?? '';
 
 describe('drover dev', () => {
-  it('runs everything, stops cleanly, and goes on with the same data', async () => {
+  it('runs everything, stops cleanly, and has the same data after a restart', async () => {
     const first = start(['dev', '--no-samples', '--port', '0']);
     const url = await addressOf(first, READY);
     const added = await drover(['job', 'add', 'hello', '{"name":"Ada"}', '--wait', '--url', url]);
@@ -168,7 +168,7 @@ describe('drover migrate', () => {
   });
 });
 
-it('the commands that change a job answer with what became of it', async () => {
+it('the commands that change a job print its new state', async () => {
   const database = await createTestDatabase();
   const server = start(['server', '--port', '0'], { DROVER_DATABASE_URL: database.url });
   const url = await addressOf(server, LISTENING);

@@ -76,7 +76,7 @@ describe('the embedded PostgreSQL', () => {
     await second.stop();
   });
 
-  it('lets nobody in without the password, which only its owner can read', async () => {
+  it('refuses a connection without the password, which only its owner can read', async () => {
     const database = await startEmbeddedPostgres({ dataDir });
     const wrong = new URL(database.url);
     wrong.password = 'wrong';
@@ -109,7 +109,7 @@ describe('the embedded PostgreSQL', () => {
     await database.stop();
   });
 
-  it('starts although its old process number now belongs to somebody else', async () => {
+  it('starts although another process now has its old process id', async () => {
     await writeFile(join(dataDir, 'cluster', 'postmaster.pid'), `${process.pid}\n`);
     await writeFile(join(dataDir, 'owner.json'), JSON.stringify({ pid: process.pid, identity: 'an earlier process' }));
     const database = await startEmbeddedPostgres({ dataDir });
@@ -117,7 +117,7 @@ describe('the embedded PostgreSQL', () => {
     expect((await readdir(dataDir)).sort()).toEqual(['cluster', 'password', 'server.log']);
   });
 
-  it('sets a lost password anew', async () => {
+  it('sets a new password if the old one was lost', async () => {
     const before = await readFile(join(dataDir, 'password'), 'utf8');
     await rm(join(dataDir, 'password'));
     const database = await startEmbeddedPostgres({ dataDir });

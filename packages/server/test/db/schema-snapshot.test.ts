@@ -7,7 +7,7 @@ import { describeSchema } from '../support/describe-schema.js';
 let database: TestDatabase;
 afterAll(() => database.drop());
 
-/** Of the PostgreSQL that Drover brings; others write some definitions in another way. */
+/** The snapshot is of the embedded PostgreSQL; other versions format some definitions differently. */
 const isEmbedded = process.env.DROVER_TEST_DATABASE_URL === undefined;
 
 it.runIf(isEmbedded)('an empty database gets the schema of the snapshot', async () => {

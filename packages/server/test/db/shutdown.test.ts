@@ -1,5 +1,5 @@
 /**
- * PostgreSQL ends every connection, idle or busy, as it does when it is shut down. An error event that nobody hears
+ * PostgreSQL ends every connection, idle or busy, as it does when it is shut down. An error event without a listener
  * ends a Node process, so each place where one can come is met here.
  */
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
@@ -61,7 +61,7 @@ describe('the connections of a server', () => {
     for (const pool of all()) expect(await pool.run(answer)).toEqual([{ one: 1 }]);
   });
 
-  test('end while busy: whoever waits learns that the outcome is not known', async () => {
+  test('end while busy: callers that wait get an error of the kind unknown', async () => {
     const busy = all().flatMap((pool) => Array.from({ length: POOL_SIZE }, () => pool.run(sleep)));
     const settled = Promise.allSettled(busy);
     await expect.poll(activeCount).toBe(POOL_SIZE * POOLS);
@@ -84,7 +84,7 @@ describe('the connections of a server', () => {
     for (let each = 0; each < POOL_SIZE; each++) expect(await db.control.run(answer)).toEqual([{ one: 1 }]);
   });
 
-  test('end in one packet with an answer, while somebody waits: he gets another', async () => {
+  test('end in one packet with an answer, while a caller waits: the caller gets another connection', async () => {
     const single = connectDatabase({ url: holder.url, poolSize: 1 });
     const pass = holder.holdAnswersTo('answer_awaited');
     const answered = single.control.runTexts(sql('answer_awaited')`select 'awaited'`, []);
@@ -100,8 +100,8 @@ describe('the connections of a server', () => {
   });
 });
 
-describe('a database that stands still', () => {
-  /** Leads to PostgreSQL until it is told to pass nothing on any more, not even that somebody leaves. */
+describe('a frozen database', () => {
+  /** Forwards to PostgreSQL until it is told to stop; after that it does not even forward that a client disconnects. */
   async function startFreezer(databaseUrl: string) {
     const target = new URL(databaseUrl);
     const sockets = new Set<Socket>();
@@ -181,7 +181,7 @@ describe('a server', () => {
     expect(await run(1)).toBe(1);
     const ours = await postgres.pool.connect();
     postgres.beginShutdown();
-    // whoever loses a connection now needs a new one, and is told that there are none
+    // a process that loses a connection now needs a new one, and PostgreSQL refuses it
     await ours.query(`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'drover'`);
     await expect.poll(() => server.log(), { timeout: 20_000 }).toContain(CANNOT_CONNECT_NOW);
     ours.release();

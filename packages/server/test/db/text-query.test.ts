@@ -46,7 +46,7 @@ test.each([
   ['cannot be parsed', wrong, [], '42703'],
   ['has a value that does not fit', number, ['x'], '22P02'],
   ['fails after some rows', divide, ['5'], '22012'],
-])('a statement that %s is refused, and the connection goes on', async (_, statement, values, sqlState) => {
+])('a statement that %s is refused, and the connection still works', async (_, statement, values, sqlState) => {
   const [[pid]] = (await run(whoAmI)) as [[string]];
   for (let round = 0; round < 3; round++) {
     await expect(run(statement, ...values)).rejects.toMatchObject({ kind: 'refused', sqlState });
@@ -72,7 +72,7 @@ test('good and bad ones at once get their own answers', async () => {
   ]);
 });
 
-test('past its deadline, and when its backend is ended, what became of it is unknown, and the next connection works', async () => {
+test('a statement past its deadline, or whose backend is terminated, has an unknown outcome, and the next connection works', async () => {
   await expect(run(sleep, '10')).rejects.toMatchObject({ kind: 'unknown', message: 'no answer within 1000 ms' });
   expect(await run(number, '1')).toEqual([['1']]);
   const ended = run(sleep, '10').catch((error: Error) => error);

@@ -113,7 +113,7 @@ describe('V1: the same id twice', () => {
     expect(body).toMatchObject({ items: [{ id, created: true }, { id, created: false }, { created: true }] });
   });
 
-  test('in requests at the same moment goes to one worker', async () => {
+  test('in simultaneous requests goes to one worker', async () => {
     const type = `t-${newId()}`;
     const workers = await Promise.all([
       register(bench.port, { types: [type] }),
@@ -251,7 +251,7 @@ describe('a second connection of the same session', () => {
     second.terminate();
   });
 
-  test('that says hello at the same moment leaves exactly one of the two', async () => {
+  test('that says hello at the same time leaves exactly one of the two', async () => {
     const type = `t-${newId()}`;
     const hello = helloOf({ types: [type], window: 3 });
     const [one, other] = await Promise.all([connect({ port: bench.port }), connect({ port: bench.port })]);

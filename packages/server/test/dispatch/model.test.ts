@@ -1,6 +1,6 @@
 /**
- * Random lives of jobs on a real PostgreSQL against a small model of the state machine. Grants are kept for
- * ever and used again and again, so most outcomes are stale; the model says which of them may count.
+ * Random lives of jobs on a real PostgreSQL against a small model of the state machine. Grants are kept
+ * and used again and again, so most outcomes are stale; the model says which of them may count.
  */
 import { ALL_STATES, isLegalMove, type JobState, MOVES, newId } from '@drover/protocol';
 import fc from 'fast-check';
@@ -23,7 +23,7 @@ import { createLifecycleBench, type LifecycleBench, rowOf, SERVER_ID } from '../
 
 const SESSIONS = [newId(), newId()] as const;
 const MANY = 1000;
-/** Few jobs and few grants to choose from: so each has a long life, and what is stale was right a moment ago. */
+/** Few jobs and few grants to choose from, so each has a long life, and a stale grant was valid shortly before. */
 const MAX_JOBS = 4;
 const RECENT_GRANTS = 6;
 const TYPE = 'work';

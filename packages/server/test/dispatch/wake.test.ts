@@ -1,4 +1,4 @@
-/** A wake-up at any moment of the dispatcher's turn: there is a claim after it, without waiting for the poll. */
+/** A wake-up at any time in the dispatcher's turn causes a claim after it, without waiting for the poll. */
 import { newId } from '@drover/protocol';
 import { pino } from 'pino';
 import { expect, test } from 'vitest';

@@ -19,7 +19,7 @@ afterAll(async () => {
 
 const workerOf = async (id: string) => (await client.workers()).find((worker) => worker.id === id);
 
-test('a pause of a worker says by whom and why until it goes on', async () => {
+test('a pause of a worker says who paused it and why, until it is resumed', async () => {
   const { worker, hello } = await register(bench.port);
   const { sessionId } = hello;
   await client.pause({ worker: sessionId }, { note: 'its disk is slow' });
@@ -52,7 +52,7 @@ test('what a worker complains of is shown for as long as it does', async () => {
   expect((await workerOf(hello.sessionId))?.lastError).toBe('nul \ufffd and half a \ufffd pair');
   worker.terminate();
   await expect.poll(async () => (await workerOf(hello.sessionId))?.lastError).toContain('connection was lost');
-  // it comes back, and all is well again
+  // it comes back and has recovered
   const again = await register(bench.port, { sessionId: hello.sessionId });
   again.worker.send({ kind: 'beat', beat: 1, running: 0, received: 0 });
   await again.worker.next('beat');

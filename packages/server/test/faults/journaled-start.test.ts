@@ -1,6 +1,6 @@
 /**
  * A worker that is killed between the line of its journal, which says that a held job is started, and the first line of
- * the handler. Nobody can tell such a job from one that has begun, so it waits for a person, and says why.
+ * the handler. Such a job cannot be told apart from one that has begun, so it waits for a person, and says why.
  */
 import { createClient, defineJob } from '@drover/sdk';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
@@ -65,7 +65,7 @@ it('J5, J6: stays unknown if the next process comes only when the lease is over,
   timeout: TEST_MS,
 }, async () => {
   const killed = await killedBeforeTheHandler();
-  await until('the worker is given up', killed.isUnknown);
+  await until('the worker is declared dead', killed.isUnknown);
   expect(await killed.lastError()).toMatchObject({ code: 'lost', message: expect.stringContaining('worker was lost') });
   processes.startWorker('one', [server.url], WITH_JOURNAL);
   await until('the journal was read', async () => {

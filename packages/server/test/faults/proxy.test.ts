@@ -8,9 +8,9 @@ import { createProcesses, type Processes, until } from './support/processes.js';
 
 const JOBS = 300;
 const BATCH = 20;
-/** How many connections have suffered before the network is well again. */
+/** How many connections have faults before the network works again. */
 const BAD_CONNECTIONS = 6;
-/** Long enough that nobody is given up between two connections: this is about frames. */
+/** Long enough that no worker is declared dead between two connections: this is about frames. */
 const LEASE = '20s';
 
 let database: TestDatabase;

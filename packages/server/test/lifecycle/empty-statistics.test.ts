@@ -31,9 +31,9 @@ import { sessionOf } from '../support/session.js';
 import { type Work, watch } from '../support/statement-work.js';
 
 const BATCH = 500;
-/** Of the batches: 1 while the plans are made. */
+/** The size of the batches: 1 while the plans are made. */
 let size = 1;
-/** Of every kind: rows that the statement is not about. */
+/** Rows of every kind that the statement does not concern. */
 const OTHERS = 20 * BATCH;
 /** Rows that a statement may look at for each item of its batch, in all tables and CTEs together. */
 const WORK_AN_ITEM = 8;

@@ -127,7 +127,7 @@ describe.each(Object.entries(verbs))('%s', (_, verb) => {
     expect((await bench.row(job.id)).state).toBe('succeeded');
   });
 
-  test('works once when it comes twice, also in one batch and at the same moment', async () => {
+  test('works once when it comes twice, also in one batch and at the same time', async () => {
     const [one, two, three] = [await bench.running(), await bench.running(), await bench.running()];
     expect(await apply([one])).toHaveLength(1);
     expect(await apply([one])).toEqual([]);
@@ -136,7 +136,7 @@ describe.each(Object.entries(verbs))('%s', (_, verb) => {
     expect(both.flat()).toEqual([three.id]);
   });
 
-  test('against every other verb at the same moment, one of the two wins', async () => {
+  test('against every other verb at the same time, one of the two wins', async () => {
     for (const other of Object.values(verbs)) {
       const job = await bench.running();
       const changed = await Promise.all([verb.apply([job]), other.apply([job])]);

@@ -14,7 +14,7 @@ import { createLifecycleBench, type LifecycleBench, SERVER_ID } from '../support
 
 const QUEUED = 200_000;
 const BATCH = 1000;
-/** Of the pool under test. */
+/** The size of the pool under test. */
 const CONNECTIONS = 4;
 
 let bench: LifecycleBench;
@@ -80,7 +80,7 @@ test('claim, release, fail, promote and complete of a thousand never read the wh
   expect(await sequentialScans()).toBe(before);
 });
 
-test('a worker is served at once although a type that nobody serves has filled the queue', async () => {
+test('a worker gets a job at once although jobs of a type without a worker fill the queue', async () => {
   await bench.add({ type: 'rare' });
   const began = performance.now();
   const claimed = await bench.claim(100, { types: ['rare'] });

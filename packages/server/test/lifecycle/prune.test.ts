@@ -50,7 +50,7 @@ test('a day past the retention is dropped as a whole; younger ones stay', async 
   expect((await bench.row(kept)).state).toBe('succeeded');
 });
 
-test('several servers at once drop each day once, and go on', async () => {
+test('several servers at once drop each day once, without errors', async () => {
   const days = [await makePartition(17), await makePartition(18), await makePartition(19)];
   const answers = await Promise.all(Array.from({ length: 4 }, () => pruneHistory(bench.db.control, RETENTION_MS)));
   expect(answers.flatMap(({ dropped }) => dropped).sort()).toEqual(days.sort());

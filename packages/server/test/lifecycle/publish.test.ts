@@ -21,7 +21,7 @@ test('every listener hears what is published, until it leaves', () => {
   expect(heard).toEqual(['first 1', 'second 1', 'first 2']);
 });
 
-test('nobody hears of no changes', () => {
+test('an empty list of changes calls no listener', () => {
   const { publish, listen } = createPublisher(pino({ level: 'silent' }));
   listen(() => expect.unreachable());
   publish([]);

@@ -1,4 +1,4 @@
-/** What the database itself refuses, whoever writes it. */
+/** Rows that the database itself refuses, from any writer. */
 import { newId } from '@drover/protocol';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
@@ -36,7 +36,7 @@ test.each([
   ['was cancelled', { state: 'cancelled' }],
   ['has succeeded, with a holder', { state: 'succeeded', ...held }],
   ['runs nowhere', { state: 'running' }],
-  ['was lost by nobody', { state: 'unknown' }],
+  ['was lost without a holder', { state: 'unknown' }],
   ['waits, with a holder', held],
   ['waits for its time, with a holder', { state: 'scheduled', ...held }],
   ['waits for others, with a holder', { state: 'blocked', ...held }],

@@ -70,7 +70,7 @@ test('a queued job is cancelled at once, and only once', async () => {
   expect(await jobState(bench.db.reads, newId())).toBeUndefined();
 });
 
-test('a cancel and a claim at the same moment: the job is either cancelled or asked to stop', async () => {
+test('a cancel and a claim at the same time: the job is either cancelled or asked to stop', async () => {
   for (let round = 0; round < 20; round++) {
     const type = `race-${newId()}`;
     const [id] = (await bench.add({ type })) as [string];
@@ -255,7 +255,7 @@ test('what a journal reports as lost goes back at once, once, and only at its fe
   expect(await bench.row(job.id)).toMatchObject({ state: 'ready', lost_attempts: 1 });
 });
 
-test('after the pulse of the cluster stood still, nobody is given up until a lease has passed', async () => {
+test('after a gap in the pulse of the cluster, no worker is declared dead until a lease has passed', async () => {
   const type = `outage-${newId()}`;
   await bench.add({ type });
   await bench.claim(1, { types: [type], sessionId: await openSession(-60_000) });
@@ -274,7 +274,7 @@ test('after the pulse of the cluster stood still, nobody is given up until a lea
   });
 });
 
-test('while the pulse of the cluster stands still, nobody is given up', async () => {
+test('during a gap in the pulse of the cluster, no worker is declared dead', async () => {
   await openSession(-60_000);
   const limits = { graceMs: 0, leaseMs: 1000, maxPulseAgeMs: 5000 };
   await bench.pool.query(

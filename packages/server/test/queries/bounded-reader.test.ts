@@ -18,7 +18,7 @@ function costly(costMs: number, rows: number) {
 }
 
 describe('a bounded reader', () => {
-  test('reads what is small for everybody anew', async () => {
+  test('reads small results again for every caller', async () => {
     const { read } = costly(5, 10);
     expect([await read(), await read(), await read()]).toEqual([1, 2, 3]);
   });

@@ -89,7 +89,7 @@ describe('filters', () => {
     );
   };
 
-  test('any of them together, on pages of any size, give what a look at every row gives, in the order of ids', async () => {
+  test('any combination of them, on pages of any size, gives the same as a check of every row, in the order of ids', async () => {
     const made = fc.sample(rows, 300);
     await insertJobRows(database.pool, made);
     await fc.assert(
@@ -170,7 +170,7 @@ describe('a cursor', () => {
       (error: DroverError) => error.code,
     );
 
-  test('goes on with the same filters and any limit, in whatever order the states are named', async () => {
+  test('continues with the same filters and any limit, with the states in any order', async () => {
     const cursor = await cursorOf({ queue: 'a', state: ['ready', 'failed'] });
     expect((await list({ queue: 'a', state: ['failed', 'ready'], limit: 50, cursor })).items).toHaveLength(2);
   });

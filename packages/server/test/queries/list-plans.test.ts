@@ -30,7 +30,7 @@ beforeAll(async () => {
   await database.pool.query(`
     insert into drover.job_history (id, created_at, run_at, finished_at, fence, attempt, max_attempts, lost_attempts,
       priority, payload, state, queue, type, tags)
-    select ${id}, at, at, at + interval '1 s', 1, 1, 10, 0, 0, '{"name": "somebody"}',
+    select ${id}, at, at, at + interval '1 s', 1, 1, 10, 0, 0, '{"name": "Ada"}',
       (case when n % 50 = 1 then 'failed' when n % 50 = 2 then 'cancelled' else 'succeeded' end)::drover.job_state, ${names}
     from (
       select n, ${NOON} - interval '${DAYS} days' + n * (interval '${DAYS} days' / ${FINISHED_ROWS}) as at
@@ -38,7 +38,7 @@ beforeAll(async () => {
     ) numbered`);
   await database.pool.query(`
     insert into drover.job (id, created_at, run_at, max_attempts, payload, state, session_id, queue, type, tags)
-    select ${id}, at, at, 10, '{"name": "somebody"}',
+    select ${id}, at, at, 10, '{"name": "Ada"}',
       (case when n % 20 = 3 then 'scheduled' when n % 1000 = 7 then 'running' else 'ready' end)::drover.job_state,
       case when n % 20 <> 3 and n % 1000 = 7 then gen_random_uuid() end, ${names}
     from (

@@ -102,7 +102,7 @@ describe('statistics', () => {
     });
   });
 
-  test('count unfinished jobs by state, as they are at this moment', async () => {
+  test('count the present unfinished jobs by state', async () => {
     const read = createStats(db.reads, createHotCounts(db.reads), BEAT_MS);
     const rows = (['ready', 'ready', 'scheduled', 'running', 'unknown', 'blocked'] as const).map((state) =>
       toRow({ state }),

@@ -29,7 +29,7 @@ function plan(more: Partial<Definition>, now: number, status: Partial<ScheduleSt
 const summary = ({ occurrences }: ReturnType<typeof plan>) =>
   occurrences.map(({ nominalMs, state, reason }) => `${(nominalMs - NOON) / MINUTE_MS} ${reason ?? state}`);
 
-describe('what becomes of due occurrences (J7)', () => {
+describe('due occurrences (J7)', () => {
   it('one on time is fired, and the next one is known', () => {
     const planned = plan({}, minutes(10) + 50);
     expect(summary(planned)).toEqual(['10 fired']);

@@ -63,8 +63,8 @@ test('any other may have been started, and counts as lost, so that a job that ki
   expect(await bench.row(job.id)).toMatchObject({ state: 'ready', attempt: 1, lost_attempts: 1 });
 });
 
-describe('a job to be held whose worker was given up', () => {
-  async function givenUp(sessionId: string) {
+describe('a held job whose worker was declared dead', () => {
+  async function declaredDead(sessionId: string) {
     await open({ sessionId });
     const job = await heldBy(sessionId, 'hold');
     await bench.pool.query(`update drover.session set expires_at = now() - interval '1 hour' where id = $1`, [
@@ -80,21 +80,21 @@ describe('a job to be held whose worker was given up', () => {
 
   test('goes back to the queue, and was not lost, when the worker comes back and never got it', async () => {
     const sessionId = newId();
-    const grant = await givenUp(sessionId);
+    const grant = await declaredDead(sessionId);
     expect(await open({ sessionId })).toMatchObject({ held: [], changes: [{ id: grant.id, verb: 'release' }] });
     expect(await bench.row(grant.id)).toMatchObject(untouched);
   });
 
   test('also when it was followed by another process, whose journal does not name it', async () => {
     const before = newId();
-    const grant = await givenUp(before);
+    const grant = await declaredDead(before);
     await open({ previousSessions: [before] });
     expect(await bench.row(grant.id)).toMatchObject(untouched);
   });
 
   test('stays unknown once the journal of a dead process has told that it died there', async () => {
     const [before, after] = [newId(), newId()];
-    const grant = await givenUp(before);
+    const grant = await declaredDead(before);
     await open({ sessionId: after, previousSessions: [before], holds: [grant] });
     // the outcome is acknowledged, so the worker does not name it any more
     await loseGrants(bench.db.control, SERVER_ID, [grant]);
@@ -165,7 +165,7 @@ test('a stranger on another host takes nothing over', async () => {
 });
 
 describe('a job that was granted to a session which had just ended', () => {
-  const mend = async () => {
+  const repair = async () => {
     const changes = await loseOrphans(bench.db.control, SERVER_ID, 0, 100);
     idsOf(changes);
     return changes;
@@ -183,7 +183,7 @@ describe('a job that was granted to a session which had just ended', () => {
 
   test.each(['hold', 'rerun'] as const)('was never started (%s), and goes back unharmed', async (onLost) => {
     const job = await heldBy(await ended(), onLost);
-    expect(await mend()).toMatchObject([{ id: job.id, verb: 'release', to: 'ready' }]);
+    expect(await repair()).toMatchObject([{ id: job.id, verb: 'release', to: 'ready' }]);
     expect(await bench.row(job.id)).toMatchObject({ state: 'ready', attempt: 0, lost_attempts: 0, session_id: null });
   });
 
@@ -191,11 +191,11 @@ describe('a job that was granted to a session which had just ended', () => {
     const sessionId = await ended();
     const job = await heldBy(sessionId, 'hold');
     await bench.pool.query('update drover.job set inherited = true where id = $1', [job.id]);
-    expect(await mend()).toMatchObject([{ id: job.id, verb: 'lose', to: 'unknown' }]);
+    expect(await repair()).toMatchObject([{ id: job.id, verb: 'lose', to: 'unknown' }]);
     expect(await bench.row(job.id)).toMatchObject({ state: 'unknown', session_id: sessionId });
   });
 
-  /** It was granted before the session ended, and whoever ended it has not seen that. */
+  /** It was granted before the session ended, and the statement that ended the session did not see it. */
   async function grantedBefore(onLost: 'rerun' | 'hold') {
     const job = await heldBy(await ended(), onLost);
     await bench.pool.query(`update drover.job set started_at = now() - interval '2 minutes' where id = $1`, [job.id]);
@@ -204,13 +204,13 @@ describe('a job that was granted to a session which had just ended', () => {
 
   test('was never started either if it is to be held and was granted just before that', async () => {
     const job = await grantedBefore('hold');
-    expect(await mend()).toMatchObject([{ id: job.id, verb: 'release', to: 'ready' }]);
+    expect(await repair()).toMatchObject([{ id: job.id, verb: 'release', to: 'ready' }]);
     expect(await bench.row(job.id)).toMatchObject({ state: 'ready', attempt: 0 });
   });
 
   test('counts as lost otherwise', async () => {
     const job = await grantedBefore('rerun');
-    expect(await mend()).toMatchObject([{ id: job.id, verb: 'lose', to: 'ready' }]);
+    expect(await repair()).toMatchObject([{ id: job.id, verb: 'lose', to: 'ready' }]);
     expect(await bench.row(job.id)).toMatchObject({ state: 'ready', attempt: 1, lost_attempts: 1 });
   });
 
@@ -220,11 +220,11 @@ describe('a job that was granted to a session which had just ended', () => {
     const returning = await bench.pool.connect();
     await returning.query('begin');
     await returning.query('update drover.session set ended_at = null, ending = null where id = $1', [sessionId]);
-    const mended = mend();
+    const repaired = repair();
     await bench.untilSomeoneWaits();
     await returning.query('commit');
     returning.release();
-    expect(await mended).toEqual([]);
+    expect(await repaired).toEqual([]);
     expect(await bench.row(job.id)).toMatchObject({ state: 'running', session_id: sessionId });
   });
 
@@ -238,11 +238,11 @@ describe('a job that was granted to a session which had just ended', () => {
       job.id,
       successor,
     ]);
-    const mended = mend();
+    const repaired = repair();
     await bench.untilSomeoneWaits();
     await takingOver.query('commit');
     takingOver.release();
-    expect(await mended).toEqual([]);
+    expect(await repaired).toEqual([]);
     expect(await bench.row(job.id)).toMatchObject({ state: 'running', session_id: successor });
   });
 });

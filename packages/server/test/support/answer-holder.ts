@@ -1,6 +1,6 @@
 /**
  * Stands between a server and PostgreSQL and keeps back what PostgreSQL answers on the first connection that says a
- * given word: what was asked there is committed, and nobody has heard of it yet.
+ * given word: the statement is committed, and its caller has no answer yet.
  */
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 

@@ -67,7 +67,7 @@ export async function guardMoves(database: { query(text: string): Promise<unknow
     execute function drover_guard.refuse_illegal_move()`);
 }
 
-/** How many statements the guard has refused since the last call, also those whose failure nobody noticed. */
+/** How many statements the guard has refused since the last call, including those whose failure was not noticed. */
 export async function takeRefused(pool: pg.Pool): Promise<number> {
   const { rows } = await pool.query(
     'select case when is_called then last_value else 0 end::int as refused from drover_guard.refused',

@@ -159,7 +159,7 @@ describe('output', () => {
   beforeEach(start);
   afterEach(stop);
 
-  it('of 50 MB holds nobody up and is kept in part', async () => {
+  it('of 50 MB does not block the worker, and its beginning and end are kept', async () => {
     const bytes = 50_000_000;
     expect(await worker.run('chatty', { bytes })).toMatchObject({ kind: 'succeeded' });
     const { stdout } = (await worker.line('output of an isolated handler')) as { stdout: string };

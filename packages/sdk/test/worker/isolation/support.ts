@@ -61,7 +61,7 @@ export function assignment(type: string, payload: unknown, changes: Partial<Assi
   return { id: newId(), fence: 1, type, payload, onLost: 'rerun', ...plain, ...changes };
 }
 
-/** A process that has ended but that nobody has asked about yet does not run. */
+/** A process that has ended but whose parent has not read its exit code (a zombie) does not run. */
 export function isRunning(pid: number): boolean {
   try {
     process.kill(pid, 0);

@@ -26,7 +26,7 @@ async function workerRunning(...types: string[]): Promise<number[]> {
 
 describe('when the worker dies', () => {
   it.each(['SIGKILL', 'SIGTERM', 'SIGABRT'] as const)(
-    'of %s, its isolated handlers die with everything they started, also those that loop for ever',
+    'of %s, its isolated handlers die with everything they started, even those that loop forever',
     async (signal) => {
       const pids = await workerRunning('stuck', 'waiting');
       expect(running({ pids })).toHaveLength(5);

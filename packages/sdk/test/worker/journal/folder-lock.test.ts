@@ -1,4 +1,4 @@
-/** Processes that want the folder of a dead worker at the same moment, as after a crash under an eager supervisor. */
+/** Processes that open the folder of a dead worker at the same time, as when a supervisor restarts it twice. */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';

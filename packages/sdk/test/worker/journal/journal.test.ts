@@ -113,13 +113,13 @@ describe('a journal', () => {
     const bytes = await readFile(path);
     await writeFile(path, Buffer.concat([bytes.subarray(0, 120), Buffer.from('?'), bytes.subarray(121)]));
     await expect(journalOf()).rejects.toThrow(/journal is damaged at byte \d+: .*discardDamagedJournal/);
-    const mended = await journalOf({ discardDamaged: true });
-    expect(mended.undelivered().map(({ id }) => id)).toContain('b');
+    const repaired = await journalOf({ discardDamaged: true });
+    expect(repaired.undelivered().map(({ id }) => id)).toContain('b');
     const aside = (await readdir(folder)).find((name) => name.startsWith('journal.damaged-'));
     expect((await readFile(join(folder, aside as string))).length).toBe(bytes.length);
     // Until a server has taken over what is left, also for processes that find nothing wrong with the new file.
-    expect(mended.isIncomplete).toBe(true);
-    await mended.close(true);
+    expect(repaired.isIncomplete).toBe(true);
+    await repaired.close(true);
     const later = await journalOf({ sessionId: 'later' });
     expect(later.isIncomplete).toBe(true);
     later.adopted('cluster');

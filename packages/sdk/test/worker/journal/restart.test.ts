@@ -156,7 +156,7 @@ describe('a worker that is started again with its data folder', () => {
   });
 });
 
-it('takes no jobs while its journal cannot be written, says so, still reports, and goes on when it can', async () => {
+it('takes no jobs while its journal cannot be written, logs that, still reports, and resumes when it can be written', async () => {
   // 64 blocks of 512 bytes for each file: no root needed, and the error is that of a full disk in all but name.
   const worker = processWith({ slots: 2, prefetch: 0 }, 'ulimit -f 64');
   const connection = await peer.connection();
@@ -196,7 +196,7 @@ it('hands a held job back that it could not begin before its lease was in doubt'
   connection.assign(held);
   const state = () => spawnSync('ps', ['-o', 'state=', '-p', String(worker.child.pid)], { encoding: 'utf8' }).stdout;
   await expect.poll(state, { timeout: 20_000 }).toMatch(/^T/);
-  // By the clock of its machine, which goes on: there is nothing to wait for but the time.
+  // The clock of its machine continues, so there is nothing to wait for but the time.
   await delay(LEASE_MS);
   worker.signal('SIGCONT');
   expect(await connection.takeOutcomes(1)).toEqual([{ id: held.id, fence: 1, kind: 'released' }]);

@@ -1,4 +1,4 @@
-/** Many workers that lose their server at the same moment. */
+/** Many workers that lose their server at the same time. */
 import { STREAM_PATH } from '@drover/protocol';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Connection } from '../../../src/worker/link/connection.js';
@@ -71,8 +71,8 @@ async function arrivals(): Promise<number[]> {
 }
 const between = (moments: readonly number[]) => Math.max(...moments) - Math.min(...moments);
 
-describe('workers that lose their server at the same moment', () => {
-  it('do not come to the next one at once', async () => {
+describe('workers that lose their server at the same time', () => {
+  it('do not all connect to the next one at once', async () => {
     for (let count = 0; count < WORKERS; count++) await connect(0);
     const moments = arrivals();
     await left.close();

@@ -88,7 +88,7 @@ describe('a handler that blocks the event loop', () => {
 });
 
 describe('a worker that no server confirms', () => {
-  it('stops what others may start, lets held jobs go on, reports both when it is back, and takes work again', async () => {
+  it('stops the jobs that other workers may start, lets held jobs run, reports both after it reconnects, and takes jobs again', async () => {
     const release = gate();
     const stopped = gate();
     const reasons: unknown[] = [];
@@ -209,7 +209,7 @@ describe('a worker whose server dies', () => {
   });
 });
 
-/** Takes connections and says nothing, as the kernel does for a process that stands still. */
+/** Accepts connections and sends nothing, as the kernel does for a frozen process. */
 async function deafServer(): Promise<{ url: string; close(): Promise<void> }> {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
@@ -270,7 +270,7 @@ describe('onLeaseLost', () => {
     connection.assign(held);
     await worker.says(`started block ${held.id}`);
     connection.cut();
-    // A short lease, which nobody renews.
+    // A short lease, which no server renews.
     const second = await peer.connection();
     await second.welcome(LEASE);
     await expect.poll(() => isRunning(pid), { timeout: 20_000 }).toBe(false);
@@ -330,7 +330,7 @@ describe('the test switch that takes self-stop away', () => {
 });
 
 describe('the link thread', () => {
-  it('is replaced when it dies, and the worker goes on with all it holds', async () => {
+  it('is replaced when it dies, and the worker keeps all jobs that it holds', async () => {
     const release = gate();
     const isStarted = gate();
     const threads: { postMessage(value: unknown): void }[] = [];

@@ -20,7 +20,7 @@ export function addPauseCommands(program: Command, context: CliContext): void {
     .description('Start no more jobs of a queue, of a type, on a worker, or at all.');
   const resume = program.command('resume').description('Start jobs again.');
   for (const { name, argument, target } of TARGETS) {
-    const pauseOne = pause.command(name).description(`Pause a ${name}; what runs goes on.`);
+    const pauseOne = pause.command(name).description(`Pause a ${name}; running jobs continue.`);
     if (argument) pauseOne.argument(argument);
     pauseOne.option('--note <text>', 'why, for those who wonder');
     addSettingFlags(pauseOne, 'client').action(async (...given: unknown[]) => {

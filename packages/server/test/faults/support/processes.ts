@@ -42,7 +42,7 @@ export function createProcesses(): Processes {
     const child = fork(file, args, {
       env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
       execArgv: [],
-      // with a channel: whoever is on it goes when we go
+      // with a channel: the process ends when this one ends
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     });
     let text = '';
@@ -118,7 +118,7 @@ export async function until(
   }
 }
 
-/** Below the range that outgoing connections are given, so nobody takes it before its server does. */
+/** Below the range of outgoing connections, so no other process takes it before its server does. */
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = 20_000 + Math.floor(Math.random() * 11_000);

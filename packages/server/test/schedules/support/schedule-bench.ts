@@ -54,7 +54,7 @@ export function createScheduleBench() {
       );
     },
 
-    /** What became of the occurrences, oldest first. */
+    /** The results of the occurrences, oldest first. */
     async ledger(name: string): Promise<string[]> {
       const { items } = await listOccurrences(db.reads, name, { limit: 1000 });
       return items.reverse().map(({ reason, state }) => reason ?? state);

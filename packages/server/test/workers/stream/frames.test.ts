@@ -92,8 +92,13 @@ describe('a hello', () => {
 
   const wrong: [string, object, string, RegExp][] = [
     ['another version', { version: 2 }, 'not_acceptable', /version: this server speaks 1, got 2/],
-    ['a version that is a text', { version: '1' }, 'invalid_request', /version/],
-    ['a session that is no UUID', { sessionId: 'mine' }, 'invalid_request', /sessionId: expected a UUID, got "mine"/],
+    ['a version that is a string', { version: '1' }, 'invalid_request', /version/],
+    [
+      'a session that is not a UUID',
+      { sessionId: 'mine' },
+      'invalid_request',
+      /sessionId: expected a UUID, got "mine"/,
+    ],
     ['no name', { name: '' }, 'invalid_request', /name/],
     ['a name with a space', { name: 'a b' }, 'invalid_request', /name.*got "a b"/],
     ['a long host', { host: 'h'.repeat(1000) }, 'invalid_request', /host/],
@@ -179,7 +184,7 @@ describe('after hello', () => {
       /runMs.*got -1/,
     ],
     [
-      'a result that is no text',
+      'a result that is not a string',
       { kind: 'outcomes', items: [succeeded({ id, fence: 1 }, { result: { a: 1 } })] },
       'invalid_request',
       /result/,
@@ -202,7 +207,12 @@ describe('after hello', () => {
       'invalid_request',
       /inMs.*got -1/,
     ],
-    ['progress that is no text', { kind: 'progress', items: [{ id, fence: 1, value: 5 }] }, 'invalid_request', /value/],
+    [
+      'progress that is not a string',
+      { kind: 'progress', items: [{ id, fence: 1, value: 5 }] },
+      'invalid_request',
+      /value/,
+    ],
     [
       'too much progress',
       { kind: 'progress', items: [{ id, fence: 1, value: 'x'.repeat(LIMITS.progressBytes + 1) }] },
