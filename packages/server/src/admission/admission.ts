@@ -7,21 +7,20 @@
  * only.
  */
 
-import { DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE, DroverError } from '@drover/protocol';
+import { DroverError } from '@drover/protocol';
 import { failpoint } from '@drover/protocol/test-points';
 import type { Logger } from 'pino';
 import { createGatherer } from '../base/gather.js';
 import type { Runner } from '../db/database.js';
-import { isPassing, isUnknown } from '../db/database-error.js';
-import { replicationBarrier } from '../db/replication-barrier.js';
+import { isPassing } from '../db/database-error.js';
 import type { Dispatcher } from '../dispatch/dispatcher.js';
-import { assignmentText } from '../lifecycle/assignment-text.js';
 import type { JobToInsert } from '../new-jobs/job-to-insert.js';
 import type { Sessions } from '../sessions/registry.js';
-import type { Session } from '../sessions/session.js';
 import type { Metrics } from '../telemetry/metrics.js';
-import { insertJobs } from './insert-jobs.js';
+import { deliverInserted, type InsertListeners } from './deliver-inserted.js';
+import { insertUntilKnown } from './insert-until-known.js';
 import { refusalOf } from './refusal.js';
+import { releasePlaces, reservePlaces } from './reserve-places.js';
 
 export type Admission = {
   /** See Engine. */
@@ -32,34 +31,25 @@ export type Admission = {
   stop(): Promise<void>;
 };
 
-type AdmissionDeps = {
+type AdmissionDeps = InsertListeners & {
   db: Runner;
   dispatcher: Pick<Dispatcher, 'reserve' | 'deliver' | 'doubt' | 'wake'>;
   sessions: Sessions;
   logger: Logger;
   metrics: Pick<Metrics, 'enqueued'>;
   maxPending: number;
-  /** Called when jobs are ready that this server's own workers may not take. */
-  onReady(): void;
-  /** Called when a job becomes due in this many milliseconds. */
-  onScheduled(inMs: number): void;
 };
 
 const MAX_JOBS_PER_STATEMENT = 2000;
 const STATEMENTS_AT_ONCE = 2;
-const TRIES = 4;
-const FIRST_PAUSE_MS = 50;
 
 type Request = readonly JobToInsert[];
 /** The places of a request's jobs that existed already. */
 type Existed = ReadonlySet<number>;
-/** A job with the worker that it is granted to, if any. */
-type Placed = { job: JobToInsert; sessionId: string | undefined; session: Session | undefined };
 
 const NONE: Existed = new Set();
 
 export function createAdmission(deps: AdmissionDeps): Admission {
-  const { db, dispatcher, logger } = deps;
   let stopping = false;
 
   const gatherer = createGatherer<Request, Existed>({
@@ -90,100 +80,17 @@ export function createAdmission(deps: AdmissionDeps): Admission {
   async function insertTogether(requests: readonly Request[]): Promise<Existed[]> {
     const jobs = requests.length === 1 ? (requests[0] as Request) : requests.flat();
     const unique = uniqueById(jobs);
-    const placed = reservePlaces(unique);
+    const placed = reservePlaces(deps, unique);
     try {
-      const existing = await insertUntilKnown(placed);
+      const existing = await insertUntilKnown(deps, placed);
       failpoint('insert.committed');
       deps.metrics.enqueued.inc(placed.length - existing.size);
-      deliver(placed, existing);
+      deliverInserted(deps, placed, existing);
       if (existing.size === 0 && unique.length === jobs.length) return requests.map(() => NONE);
       return existedIn(requests, existing);
     } catch (error) {
-      releasePlaces(placed, error);
+      releasePlaces(deps.dispatcher, placed, error);
       throw error;
-    }
-  }
-
-  /** Assigns jobs to free workers. In each lane, the first job without a free worker ends that. */
-  function reservePlaces(jobs: readonly JobToInsert[]): Placed[] {
-    const full = new Set<string>();
-    return jobs.map((job) => {
-      const session = reservePlace(job, full);
-      return { job, sessionId: session?.id, session };
-    });
-  }
-
-  function reservePlace(
-    { id, type, queue = DEFAULT_QUEUE, options }: JobToInsert,
-    full: Set<string>,
-  ): Session | undefined {
-    if (deps.sessions.size === 0 || options?.delay || options?.runAt || options?.expiresAt) return undefined;
-    const lane = `${queue} ${type}`;
-    if (full.has(lane)) return undefined;
-    const session = dispatcher.reserve(queue, type);
-    if (session) session.arriving.add(id);
-    else full.add(lane);
-    return session;
-  }
-
-  /**
-   * Repeats an insert that fails while the database is briefly unavailable. The ids make the repetition idempotent.
-   */
-  async function insertUntilKnown(rows: readonly Placed[]): Promise<ReadonlySet<string>> {
-    let unknown: unknown;
-    for (let tried = 1, pauseMs = FIRST_PAUSE_MS; ; tried++, pauseMs *= 3) {
-      failpoint('insert.before');
-      try {
-        const existing = await insertJobs(db, rows, { mayExist: tried > 1 });
-        // an earlier try, of this server or another one, may be committed on the primary alone
-        if (existing.size > 0) await replicationBarrier(db);
-        return existing;
-      } catch (error) {
-        if (isUnknown(error)) unknown ??= error;
-        // the outcome of an earlier try is unknown, whatever the outcome of this one
-        if (!isPassing(error) || tried === TRIES) throw unknown ?? error;
-        logger.warn(
-          { event: 'enqueue.retried', err: error, jobs: rows.length },
-          'jobs could not be inserted, retrying',
-        );
-      }
-      await new Promise((resolve) => setTimeout(resolve, pauseMs));
-    }
-  }
-
-  function deliver(placed: readonly Placed[], existing: ReadonlySet<string>): void {
-    const granted = new Map<Session, { id: string; fence: number; assignment: string }[]>();
-    let waiting = 0;
-    for (const { job, session } of placed) {
-      if (session === undefined) {
-        const dueInMs = dueIn(job);
-        if (dueInMs === undefined) waiting += 1;
-        else deps.onScheduled(dueInMs);
-        continue;
-      }
-      session.arriving.delete(job.id);
-      if (existing.has(job.id)) {
-        // possibly our own first try, whose answer was lost
-        session.reserved -= 1;
-        dispatcher.doubt(session);
-        continue;
-      }
-      const jobs = granted.get(session) ?? [];
-      jobs.push({ id: job.id, fence: 1, assignment: firstAssignment(job) });
-      granted.set(session, jobs);
-    }
-    for (const [session, jobs] of granted) dispatcher.deliver(session, jobs);
-    if (waiting === 0) return;
-    dispatcher.wake();
-    deps.onReady();
-  }
-
-  function releasePlaces(placed: readonly Placed[], error: unknown): void {
-    for (const { job, session } of placed) {
-      if (!session) continue;
-      session.arriving.delete(job.id);
-      session.reserved -= 1;
-      if (isPassing(error)) dispatcher.doubt(session);
     }
   }
 
@@ -208,12 +115,6 @@ export function createAdmission(deps: AdmissionDeps): Admission {
   };
 }
 
-/** Undefined: the job can start now. */
-function dueIn({ options }: JobToInsert): number | undefined {
-  const inMs = options?.runAt === undefined ? options?.delay : Date.parse(options.runAt) - Date.now();
-  return inMs !== undefined && inMs > 0 ? inMs : undefined;
-}
-
 /** The same id twice in one statement would be two grants of one job. */
 function uniqueById(jobs: readonly JobToInsert[]): readonly JobToInsert[] {
   const ids = new Set(jobs.map(({ id }) => id));
@@ -233,14 +134,6 @@ function existedIn(requests: readonly Request[], existing: ReadonlySet<string>):
     });
     return existed;
   });
-}
-
-/** The assignment of a job that was granted with its insert: first attempt, first fence. */
-function firstAssignment({ id, type, queue = DEFAULT_QUEUE, payload, options = {} }: JobToInsert): string {
-  const { timeout, backoff, onLost, maxAttempts = DEFAULT_MAX_ATTEMPTS } = options;
-  const isPlain = timeout === undefined && backoff === undefined && onLost !== 'hold';
-  const rest = isPlain ? undefined : JSON.stringify({ timeoutMs: timeout, backoff, onLost });
-  return assignmentText({ id, type, queue, maxAttempts, payload, rest, fence: 1, attempt: 1 });
 }
 
 /** The database's message stays in the log: it may name hosts and users. */
