@@ -14,7 +14,7 @@ import { sendText } from '../sockets/text-frame.js';
 import type { Stream } from '../sockets/upgrades.js';
 import { errorHeaders, logError, toDroverError } from './answer-error.js';
 import { createAuthorizer, type Principal } from './auth.js';
-import type { Call, RouteHandlers } from './route-handler.js';
+import type { RouteHandlers } from './route-handler.js';
 
 export type CallStream = Stream & {
   /** Answers the calls in progress, then closes every connection; after `graceMs` without the answers. */
@@ -54,7 +54,7 @@ export function createCallStream({ handlers, config, logger }: CallStreamDeps): 
       if (!call) return socket.close(POLICY_VIOLATION, 'expected the number of the call on the first line');
       if (++calls > LIMITS.callsUnderWay) return socket.close(POLICY_VIOLATION, TOO_MANY);
       underWay += 1;
-      void answer(call, principal, (text) => {
+      void answerCall(call, principal, { handlers, logger }).then((text) => {
         // counted until it is sent, so that a client that does not read its answers cannot fill our memory
         sendText(socket, carrier, text, () => {
           calls -= 1;
@@ -63,37 +63,6 @@ export function createCallStream({ handlers, config, logger }: CallStreamDeps): 
         if (underWay === 0) allAnswered();
       });
     });
-  }
-
-  /** Calls `send` once. */
-  async function answer(
-    { number, body }: CallFrame,
-    principal: Principal,
-    send: (text: string) => void,
-  ): Promise<void> {
-    let text: string;
-    try {
-      let status: number = ROUTE.status;
-      const call: Call<typeof CALLED_ROUTE> = {
-        params: undefined,
-        query: undefined,
-        body,
-        by: principal.name,
-        gone: () => new AbortController().signal,
-        setStatus(other) {
-          status = other;
-        },
-      };
-      const found = await handlers[CALLED_ROUTE](call);
-      text = answerText({ number, status, retryAfterS: undefined, body: JSON.stringify(found) });
-    } catch (error) {
-      const known = toDroverError(error);
-      logError(logger, known, { method: ROUTE.method, url: ROUTE.path });
-      const retryAfter = errorHeaders(known)['retry-after'];
-      const retryAfterS = retryAfter === undefined ? undefined : Number(retryAfter);
-      text = answerText({ number, retryAfterS, status: known.status, body: JSON.stringify(known.toBody()) });
-    }
-    send(text);
   }
 
   return {
@@ -118,4 +87,29 @@ export function createCallStream({ handlers, config, logger }: CallStreamDeps): 
       server.close();
     },
   };
+}
+
+/** Never rejects: an error is an answer too. */
+async function answerCall(
+  { number, body }: CallFrame,
+  principal: Principal,
+  { handlers, logger }: Pick<CallStreamDeps, 'handlers' | 'logger'>,
+): Promise<string> {
+  let status: number = ROUTE.status;
+  try {
+    const found = await handlers[CALLED_ROUTE]({
+      ...{ params: undefined, query: undefined, body, by: principal.name },
+      gone: () => new AbortController().signal,
+      setStatus(other) {
+        status = other;
+      },
+    });
+    return answerText({ number, status, retryAfterS: undefined, body: JSON.stringify(found) });
+  } catch (error) {
+    const known = toDroverError(error);
+    logError(logger, known, { method: ROUTE.method, url: ROUTE.path });
+    const retryAfter = errorHeaders(known)['retry-after'];
+    const retryAfterS = retryAfter === undefined ? undefined : Number(retryAfter);
+    return answerText({ number, retryAfterS, status: known.status, body: JSON.stringify(known.toBody()) });
+  }
 }
