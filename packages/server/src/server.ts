@@ -21,6 +21,7 @@ import { createWaiters } from './dispatch/waiters.js';
 import { createWakeups } from './dispatch/wakeups.js';
 import { createEngine } from './engine/engine.js';
 import { createScheduleEngine } from './engine/schedules.js';
+import { createCluster } from './housekeeping/cluster.js';
 import { createDue } from './housekeeping/due.js';
 import { createDuties } from './housekeeping/duties.js';
 import { leaveCluster, type ServerIdentity, sayPresence } from './housekeeping/presence.js';
@@ -119,7 +120,9 @@ function buildCore({ config, logger, identity, metrics, db }: Base) {
     ...{ db: db.control, serverId, sessions, logger, metrics, pollMs: config.pollMs, publish },
     isPaused: pauses.isPaused,
   });
-  const duties = createDuties({ ...config, db, identity, dispatcher, registry, pauses, logger, metrics, publish });
+  const cluster = createCluster(db.control, identity, config.beatMs);
+  const common = { db, serverId, logger, metrics, publish };
+  const duties = createDuties({ ...config, ...common, cluster, dispatcher, registry, pauses });
   const wakeups = createWakeups({
     ...{ url: db.url, db: db.bulk, serverId, logger },
     onHint(hint) {
@@ -127,20 +130,20 @@ function buildCore({ config, logger, identity, metrics, db }: Base) {
       else if (hint === 'cancel') duties.lookForCancels();
       else duties.lookForPauses();
     },
-    othersAlive: duties.othersAlive,
+    othersAlive: cluster.othersAlive,
   });
   const due = createDue({ db: db.control, logger, publish });
   listen(waiters.hear);
   listen(metrics.countChanges);
   listen(actOnChanges({ dispatcher, sessions, wakeups, due }));
-  return { publish, waiters, registry, sessions, pauses, dispatcher, duties, wakeups, due };
+  return { publish, waiters, registry, sessions, pauses, dispatcher, cluster, duties, wakeups, due };
 }
 
 type Core = ReturnType<typeof buildCore>;
 
 /** Jobs from clients, and outcomes and progress from workers. */
 function buildTraffic({ config, logger, identity, metrics, db, stopping }: Base, core: Core) {
-  const { registry, sessions, dispatcher, duties, wakeups, due, publish } = core;
+  const { registry, sessions, dispatcher, cluster, wakeups, due, publish } = core;
   const common = { db: db.control, serverId: identity.id, logger, publish };
   const outcomes = createOutcomes({ ...common, signal: stopping.signal });
   const progress = createProgressWriter(db.bulk);
@@ -155,7 +158,7 @@ function buildTraffic({ config, logger, identity, metrics, db, stopping }: Base,
     ...{ ...common, registry, outcomes, progress, limits: config },
     ...{ beatMs: config.beatMs, leaseMs: config.leaseMs },
     clusterId: createClusterIdReader(db.control),
-    servers: duties.servers,
+    servers: cluster.addresses,
     onRegistered: dispatcher.wake,
     onOffer: dispatcher.offered,
   });
@@ -165,7 +168,7 @@ function buildTraffic({ config, logger, identity, metrics, db, stopping }: Base,
 
 function buildSchedules(
   { config, logger, identity, metrics, db }: Base,
-  { dispatcher, wakeups, duties, publish }: Core,
+  { dispatcher, wakeups, cluster, publish }: Core,
 ) {
   const report = createReport({ events: createEvents(logger), metrics, lateAfterMs: config.lateAfterMs });
   function onFired(): void {
@@ -173,7 +176,7 @@ function buildSchedules(
     wakeups.tellOthers('ready');
   }
   const ticker = createTicker({
-    ...{ db: db.bulk, logger, report, share: duties.share, onFired },
+    ...{ db: db.bulk, logger, report, share: cluster.share, onFired },
     cancel: async (jobIds) => publish(await cancelJobs(db.bulk, identity.id, jobIds)),
   });
   const schedules = createScheduleEngine({
@@ -189,11 +192,11 @@ function buildSchedules(
 type ApiParts = Core & ReturnType<typeof buildTraffic> & ReturnType<typeof buildSchedules>;
 
 function buildApi({ config, logger, identity, metrics, db }: Base, parts: ApiParts) {
-  const { duties, schedules, stream } = parts;
+  const { cluster, schedules, stream } = parts;
   const serverId = identity.id;
   const engine = createEngine({
     ...{ ...parts, db, serverId, metrics, beatMs: config.beatMs },
-    sinceBeatMs: () => (duties.lastBeatAt === undefined ? undefined : performance.now() - duties.lastBeatAt),
+    sinceBeatMs: cluster.sinceBeatMs,
   });
   const handlers = createHandlers({ engine, schedules, db, config });
   const http = createHttpServer({ handlers, config, logger, serverId });

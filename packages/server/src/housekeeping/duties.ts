@@ -19,32 +19,23 @@ import { askSurplusToMove } from '../sessions/rebalance.js';
 import type { Registry } from '../sessions/registry.js';
 import type { Metrics } from '../telemetry/metrics.js';
 import { movePulse } from './beacon.js';
+import type { Cluster } from './cluster.js';
 import { createPeriodic, type Periodic } from './periodic.js';
-import { type ServerIdentity, sayPresence } from './presence.js';
 import { countRepairs, reconcile } from './reconciler.js';
 
 export type Duties = {
   start(): void;
   stop(): Promise<void>;
-  /** Addresses of the live servers, this one first. */
-  servers(): string[];
-  othersAlive(): boolean;
-  /**
-   * This server's index among the live ones. All servers agree on it, except for one beat after a server joins or
-   * leaves.
-   */
-  share(): { index: number; of: number };
   /** Passes on cancel requests now instead of at the next lookup. */
   lookForCancels(): void;
   /** Reads the pauses now instead of with the next beat. */
   lookForPauses(): void;
-  /** When the last beat reached the database; for the health check. */
-  readonly lastBeatAt: number | undefined;
 };
 
 type DutiesDeps = {
   db: Database;
-  identity: ServerIdentity;
+  serverId: string;
+  cluster: Cluster;
   dispatcher: Pick<Dispatcher, 'wake' | 'compareAll'>;
   registry: Registry;
   pauses: Pauses;
@@ -75,19 +66,14 @@ const DRIFT = 0.01;
 const GRACE_MS = 1000;
 
 export function createDuties(deps: DutiesDeps): Duties {
-  const { identity, dispatcher, registry, pauses, logger, metrics, beatMs, leaseMs, publish } = deps;
+  const { serverId, cluster, dispatcher, registry, pauses, logger, metrics, beatMs, leaseMs, publish } = deps;
   const { control, reads } = deps.db;
   const repairs = { db: control, logger, metrics, publish };
-  let others: { id: string; address: string }[] = [];
-  let lastBeatAt: number | undefined;
   const maxPulseAgeMs = Math.max(GAP_BEATS * beatMs, 3 * PULSE_EVERY_MS);
-
-  const servers = () => [identity.address, ...others.map((server) => server.address)];
-  const leases = createLeases({ db: control, serverId: identity.id, registry, logger, beatMs, leaseMs, servers });
+  const leases = createLeases({ ...deps, db: control, servers: cluster.addresses });
 
   async function beat(): Promise<void> {
-    others = await sayPresence(control, identity, 3 * beatMs);
-    lastBeatAt = performance.now();
+    await cluster.beat();
     await pauses.refresh(dispatcher);
   }
 
@@ -100,31 +86,27 @@ export function createDuties(deps: DutiesDeps): Duties {
   async function recover(): Promise<void> {
     failpoint('lose.before');
     const limits = { graceMs: leaseMs * DRIFT + GRACE_MS, leaseMs, maxPulseAgeMs };
-    const { sessions, changes } = await loseExpiredSessions(control, identity.id, BATCH, limits);
+    const { sessions, changes } = await loseExpiredSessions(control, serverId, BATCH, limits);
     publish(changes);
     metrics.workersLost.inc(sessions);
-    if (sessions > 0)
-      logger.warn({ sessions, ...Object.fromEntries(countBy(changes, ({ to }) => to)) }, 'workers were lost');
+    const jobs = Object.fromEntries(countBy(changes, ({ to }) => to));
+    if (sessions > 0) logger.warn({ sessions, ...jobs }, 'workers were lost');
     await countRepairs(repairs, 'unknown_to_worker', await dispatcher.compareAll());
   }
 
   async function expire(): Promise<void> {
     if (!(await isAnythingToEnd(control))) return;
-    publish(await expireJobs(control, identity.id, BATCH));
-    publish(await cancelReturnedJobs(control, identity.id, BATCH));
+    publish(await expireJobs(control, serverId, BATCH));
+    publish(await cancelReturnedJobs(control, serverId, BATCH));
   }
 
-  async function cancels(): Promise<void> {
-    await passOnCancels(control, registry.sessions, logger);
+  function cancels(): Promise<void> {
+    return passOnCancels(control, registry.sessions, logger);
   }
 
   async function rebalance(): Promise<void> {
-    const moved = await askSurplusToMove(control, registry.sessions, others.length + 1);
+    const moved = await askSurplusToMove(control, registry.sessions, cluster.share().of);
     if (moved > 0) logger.info({ moved }, 'asked workers to move to another server');
-  }
-
-  async function mend(): Promise<void> {
-    await reconcile(repairs, identity.id, 2 * beatMs);
   }
 
   async function prune(): Promise<void> {
@@ -141,14 +123,14 @@ export function createDuties(deps: DutiesDeps): Duties {
     createPeriodic('recover', beatMs, recover, logger),
     createPeriodic('expire', EXPIRY_EVERY_MS, expire, logger),
     createPeriodic('pass on cancels', CANCELS_EVERY_MS, cancels, logger),
-    createPeriodic('reconcile', RECONCILE_BEATS * beatMs, mend, logger),
+    createPeriodic('reconcile', RECONCILE_BEATS * beatMs, () => reconcile(repairs, serverId, 2 * beatMs), logger),
     createPeriodic('rebalance', REBALANCE_BEATS * beatMs, rebalance, logger),
     createPeriodic('prune', PRUNE_EVERY_MS, prune, logger),
   ];
 
-  const inBackground = (what: string, work: Promise<void>) => {
+  function inBackground(what: string, work: Promise<void>): void {
     work.catch((error: Error) => logger.warn({ err: error }, `${what} failed, the next regular look mends it`));
-  };
+  }
 
   return {
     start() {
@@ -157,16 +139,7 @@ export function createDuties(deps: DutiesDeps): Duties {
     async stop() {
       await Promise.all(periodic.map((duty) => duty.stop()));
     },
-    servers,
-    othersAlive: () => others.length > 0,
-    share() {
-      const before = others.filter((server) => server.id < identity.id).length;
-      return { index: before, of: others.length + 1 };
-    },
     lookForCancels: () => inBackground('passing on cancels', cancels()),
     lookForPauses: () => inBackground('reading pauses', pauses.refresh(dispatcher)),
-    get lastBeatAt() {
-      return lastBeatAt;
-    },
   };
 }
