@@ -85,7 +85,7 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
         if (await claimRound()) wanted = true;
       } catch (error) {
         logger.error({ err: error }, 'claiming failed, trying again');
-        await pause(RETRY_AFTER_ERROR_MS);
+        await new Promise((resolve) => setTimeout(resolve, RETRY_AFTER_ERROR_MS));
         wanted = true;
       }
     }
@@ -112,13 +112,9 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
     wake,
     offered: schedule,
     reserve(queue, type) {
-      const paused = deps.isPaused(queue, type);
-      const best = mostFree(sessions, (session) => {
-        // only where nothing is known to wait, or the new job would overtake
-        return drained.has(session.groupKey) && suits(session, queue, type) && (!paused || session.ignoresPause);
-      });
-      if (best) best.reserved += 1;
-      return best;
+      const session = freestWorker(deps, drained, queue, type);
+      if (session) session.reserved += 1;
+      return session;
     },
     deliver(session, jobs) {
       session.reserved -= jobs.length;
@@ -137,12 +133,21 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
   };
 }
 
-function mostFree(sessions: Sessions, mayTake: (session: Session) => boolean): Session | undefined {
+/** The worker with the most free slots that takes jobs of this lane, if nothing is known to wait there. */
+function freestWorker(
+  { sessions, isPaused }: Pick<DispatcherDeps, 'sessions' | 'isPaused'>,
+  drained: ReadonlySet<string>,
+  queue: string,
+  type: string,
+): Session | undefined {
+  const paused = isPaused(queue, type);
   let best: Session | undefined;
   let bestFree = 0;
   for (const session of sessions.values()) {
     const free = freeSlots(session);
-    if (free <= bestFree || !mayTake(session)) continue;
+    // where a job may wait, a new one would overtake it
+    if (free <= bestFree || !drained.has(session.groupKey)) continue;
+    if (!suits(session, queue, type) || (paused && !session.ignoresPause)) continue;
     best = session;
     bestFree = free;
   }
@@ -152,8 +157,4 @@ function mostFree(sessions: Sessions, mayTake: (session: Session) => boolean): S
 function isAnyFree(sessions: Sessions): boolean {
   for (const session of sessions.values()) if (freeSlots(session) > 0) return true;
   return false;
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }

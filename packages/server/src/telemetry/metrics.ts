@@ -39,24 +39,7 @@ export type Metrics = ReturnType<typeof createMetrics>;
 export function createMetrics() {
   const registry = new Registry();
   const registers = [registry];
-
-  function counter(name: string, help: string) {
-    return new Counter({ name, help, registers });
-  }
-
-  /**
-   * A counter with a label whose values all exist from the start: a series that appears with its first event hides
-   * it.
-   */
-  function counterBy<Label extends string>(label: Label, values: readonly string[], name: string, help: string) {
-    const labelled = new Counter({ name, help, registers, labelNames: [label] });
-    for (const value of values) labelled.inc({ [label]: value } as Record<Label, string>, 0);
-    return labelled;
-  }
-
-  function gauge(name: string, help: string) {
-    return new Gauge({ name, help, registers });
-  }
+  const { counter, counterBy, gauge } = instrumentsIn(registers);
 
   new Gauge({
     name: 'drover_info',
@@ -122,6 +105,19 @@ export function createMetrics() {
       pendingJobs.set(measured.pendingJobs);
       sinceBeat.set(measured.sinceBeatMs === undefined ? Number.NaN : measured.sinceBeatMs / 1000);
       return `${await registry.metrics()}${await processRegistry().metrics()}`;
+    },
+  };
+}
+
+function instrumentsIn(registers: Registry[]) {
+  return {
+    counter: (name: string, help: string) => new Counter({ name, help, registers }),
+    gauge: (name: string, help: string) => new Gauge({ name, help, registers }),
+    /** Its label's values all exist from the start: a series that appears with its first event hides it. */
+    counterBy<Label extends string>(label: Label, values: readonly string[], name: string, help: string) {
+      const labelled = new Counter({ name, help, registers, labelNames: [label] });
+      for (const value of values) labelled.inc({ [label]: value } as Record<Label, string>, 0);
+      return labelled;
     },
   };
 }
