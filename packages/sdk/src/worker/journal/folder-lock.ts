@@ -17,6 +17,7 @@ import { link, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { DroverError } from '@drover/protocol';
+import { PRIVATE_FILE } from './private-folder.js';
 
 /** A process can lose the race for a lock to another one. More retries than this are not plausible. */
 const MAX_TRIES = 5;
@@ -31,7 +32,8 @@ export type FolderLock = { release(): Promise<void> };
 export async function lockFolder(folder: string): Promise<FolderLock> {
   const head = join(folder, 'lock');
   const draft = `${head}.${process.pid}.${randomBytes(4).toString('hex')}`;
-  await writeFile(draft, `${JSON.stringify({ ...ownerOf(process.pid), token: randomUUID() })}\n`, { flag: 'wx' });
+  const owner = { ...ownerOf(process.pid), token: randomUUID() };
+  await writeFile(draft, `${JSON.stringify(owner)}\n`, { flag: 'wx', mode: PRIVATE_FILE });
   try {
     for (let tries = 0; tries < MAX_TRIES; tries++) {
       const dead = await deadOwners(head, folder);

@@ -16,12 +16,13 @@
  *   their outcomes are sent. The worker recovers as soon as a new file can be written.
  */
 import { randomUUID } from 'node:crypto';
-import { type FileHandle, mkdir, open, readFile, rename } from 'node:fs/promises';
+import { type FileHandle, open, readFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DroverError, type Grant } from '@drover/protocol';
 import type { Logger } from '../../logger.js';
 import { type FolderLock, lockFolder } from './folder-lock.js';
 import { JournalState, type Started, type Undelivered } from './journal-state.js';
+import { openPrivateFolder, PRIVATE_FILE } from './private-folder.js';
 import { JOURNAL_VERSION, type ReadJournal, RecordWriter, readJournal } from './records.js';
 
 /** Smaller files are not compacted. */
@@ -45,7 +46,7 @@ export type JournalOptions = {
   /** The trouble has started, or (undefined) ended. */
   troubled: (trouble: string | undefined) => void;
   /** For tests that simulate a failing disk. */
-  openFile?: (path: string, flags: string) => Promise<FileHandle>;
+  openFile?: (path: string, flags: string, mode: number) => Promise<FileHandle>;
 };
 
 export class Journal {
@@ -77,7 +78,7 @@ export class Journal {
 
   /** Locks the folder, reads the old file and begins a new one. Rejects if the old file is damaged or too new. */
   static async open(options: JournalOptions): Promise<Journal> {
-    await mkdir(options.folder, { recursive: true });
+    await openPrivateFolder(options.folder, options.logger);
     const lock = await lockFolder(options.folder);
     try {
       const state = await recover(options);
@@ -216,7 +217,7 @@ export class Journal {
     this.#lines = [];
     this.#isRecording = true;
     const bytes = Buffer.concat([writer.first, writer.next(this.#state.lines())]);
-    const file = await openFile(draft, 'w');
+    const file = await openFile(draft, 'w', PRIVATE_FILE);
     try {
       await writeAll(file, bytes, 0);
       await file.sync();

@@ -167,7 +167,7 @@ class LinkThread {
     const { sentAt, window } = this.#hello;
     this.#previousSessions = [];
     this.#clusterId = welcome.clusterId;
-    this.#servers.learn(welcome.servers);
+    this.#learn(welcome.servers);
     this.#outbound.open(this.#connection.number);
     this.#tell({ kind: 'welcomed', connection: this.#connection.number, url, window, welcome });
     this.#clock.begin(sentAt, welcome.leaseMs);
@@ -190,9 +190,16 @@ class LinkThread {
       this.#connection.moveOn();
       return;
     }
-    this.#servers.learn(message.servers);
+    this.#learn(message.servers);
     this.#clock.answered(message.beat);
     this.#leaseWatch.renewed();
+  }
+
+  #learn(servers: readonly string[]): void {
+    for (const url of this.#servers.learn(servers)) {
+      const message = 'a server announced an address without TLS; it is not used, because this worker was given https';
+      this.#tell({ kind: 'log', level: 'warn', fields: { url }, message });
+    }
   }
 
   #beat(beat: number): void {

@@ -1,7 +1,19 @@
 /** The journal on a real file system; processes that die are real ones. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { type FileHandle, mkdtemp, open, readdir, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
+import {
+  chmod,
+  type FileHandle,
+  mkdir,
+  mkdtemp,
+  open,
+  readdir,
+  readFile,
+  rm,
+  stat,
+  truncate,
+  writeFile,
+} from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -234,6 +246,43 @@ describe('a data folder', () => {
     );
     const results = await Promise.allSettled(Array.from({ length: 50 }, () => journalOf()));
     expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
+  });
+});
+
+describe.runIf(process.platform !== 'win32')('who may read it', () => {
+  const modeOf = async (path: string) => ((await stat(path)).mode & 0o777).toString(8);
+
+  it('is its user alone, whatever the umask', async () => {
+    const umask = process.umask(0);
+    try {
+      const own = join(folder, 'state', 'worker');
+      await journalOf({ folder: own });
+      expect(await modeOf(own)).toBe('700');
+      expect((await readdir(own)).sort()).toEqual(['journal', 'lock']);
+      for (const name of await readdir(own)) expect([name, await modeOf(join(own, name))]).toEqual([name, '600']);
+    } finally {
+      process.umask(umask);
+    }
+  });
+
+  it('is its user alone also for a folder and files that were open to others', async () => {
+    await (await journalOf()).close(true);
+    await writeFile(join(folder, 'journal.damaged-1'), 'results');
+    await writeFile(join(folder, 'journal.new'), 'results');
+    await chmod(folder, 0o755);
+    for (const name of await readdir(folder)) await chmod(join(folder, name), 0o644);
+    await journalOf();
+    expect(await modeOf(folder)).toBe('700');
+    expect((await readdir(folder)).sort()).toEqual(['journal', 'journal.damaged-1', 'lock']);
+    for (const name of await readdir(folder)) expect([name, await modeOf(join(folder, name))]).toEqual([name, '600']);
+  });
+
+  it('leaves a folder as it is that holds other things too', async () => {
+    await mkdir(join(folder, 'pictures'));
+    await chmod(folder, 0o755);
+    await journalOf();
+    expect(await modeOf(folder)).toBe('755');
+    expect(await modeOf(join(folder, 'journal'))).toBe('600');
   });
 });
 

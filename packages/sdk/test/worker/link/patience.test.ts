@@ -60,4 +60,25 @@ describe('the list of servers', () => {
     round.push(list.next(round[0]), list.next(round[1]));
     expect(round).toEqual(['http://b', 'http://c', 'http://a']);
   });
+
+  it('never adds an address without TLS to those of a worker that was given https, and reports it once', () => {
+    const list = new ServerList(['https://a'], 0);
+    const announced = ['http://a', 'http://b:8420', 'https://c', 'ws://d', 'HTTP://E', 'not an address'];
+    expect(list.learn(announced)).toEqual(['http://a', 'http://b:8420', 'http://e']);
+    expect(list.urls).toEqual(['https://a', 'https://c']);
+    expect(list.learn(announced)).toEqual([]);
+    expect(list.urls).toEqual(['https://a', 'https://c']);
+  });
+
+  it('keeps an address without TLS that the worker itself was given', () => {
+    const list = new ServerList(['http://a', 'https://b'], 0);
+    expect(list.learn(['http://a', 'http://c', 'https://d'])).toEqual(['http://c']);
+    expect(list.urls).toEqual(['http://a', 'https://b', 'https://d']);
+  });
+
+  it('takes up addresses with TLS when it was given none', () => {
+    const list = new ServerList(['http://a'], 0);
+    expect(list.learn(['https://b', 'http://c'])).toEqual([]);
+    expect(list.urls).toEqual(['http://a', 'https://b', 'http://c']);
+  });
 });
