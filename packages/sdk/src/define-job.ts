@@ -48,7 +48,7 @@ export function defineJob(options: DefineJobOptions & HandleOptions & { run?: un
   const { payload, result, isolation, run, module, ...given } = options;
   for (const [name, schema] of Object.entries({ payload, result })) {
     if (schema === undefined || isStandardSchema(schema)) continue;
-    refuse('defineJob', name, schema, 'a Standard Schema (of zod, valibot, arktype, …)');
+    refuse('defineJob', name, schema, 'a Standard Schema (zod, valibot, arktype, …)');
   }
   const parsed = newJobSchema.safeParse(given);
   if (!parsed.success) {
@@ -66,7 +66,7 @@ export function defineJob(options: DefineJobOptions & HandleOptions & { run?: un
     },
   };
   if (run !== undefined) return withHandler('defineJob', definition, run, module);
-  if (module !== undefined) refuse('defineJob', 'module', module, 'none without run');
+  if (module !== undefined) refuse('defineJob', 'module', module, 'no module without run');
   return Object.freeze(definition);
 }
 
@@ -77,7 +77,7 @@ export function handle<Input, Result, Output, ResultInput>(
   options: HandleOptions = {},
 ): JobDefinition<Input, Result, Output, ResultInput> & { readonly run: RunJob<Output, ResultInput> } {
   refuseUnknownOptions('handle', options, ['module']);
-  if (!isJobDefinition(definition)) refuse('handle', 'definition', definition, 'what defineJob returns');
+  if (!isJobDefinition(definition)) refuse('handle', 'definition', definition, 'the return value of defineJob');
   return withHandler('handle', definition, run, options.module);
 }
 
@@ -98,7 +98,7 @@ const TSX_NAMESPACE = 'tsx-namespace';
 export function moduleOption(where: string, value: unknown): string {
   const text = String(value);
   if (!URL.canParse(text) || !text.startsWith('file:')) {
-    refuse(where, 'module', value, 'the address of a file, as import.meta.url gives it');
+    refuse(where, 'module', value, 'the URL of a file: import.meta.url');
   }
   const url = new URL(text);
   url.searchParams.delete(TSX_NAMESPACE);

@@ -25,7 +25,7 @@ import {
 import { refuse, refuseUnknownOptions } from './options.js';
 import { validate } from './standard-schema.js';
 
-const EXPECTED_REFERENCE = 'what defineJob returns, or a name of letters, digits and _ . : / @ -';
+const EXPECTED_REFERENCE = 'the return value of defineJob, or a name of letters, digits and _ . : / @ -';
 
 export type EncodedJob = BulkJob & { definition: JobDefinition };
 
@@ -103,7 +103,7 @@ function payloadText(payload: unknown): string {
     return JSON.stringify(payload) ?? 'null';
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    const message = `expected a value that JSON can hold: ${reason}`;
+    const message = `expected a value that JSON can represent: ${reason}`;
     throw new DroverError('invalid_request', `payload: ${message}`, { issues: [{ field: 'payload', message }] });
   }
 }

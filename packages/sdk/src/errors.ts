@@ -69,7 +69,7 @@ export class JobFailedError extends Error {
   readonly error: JobError | null;
 
   constructor(id: string, error: JobError | null) {
-    super(`job ${id} failed: ${error?.message ?? 'no reason is recorded'}`);
+    super(`job ${id} failed: ${error?.message ?? 'no reason was recorded'}`);
     this.id = id;
     this.error = error;
   }

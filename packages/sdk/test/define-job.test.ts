@@ -43,9 +43,11 @@ describe('defineJob', () => {
   it('refuses what is no handler, and a module without one', () => {
     expect(() => defineJob({ type: 'mail', run: 5 as never })).toThrow('run: expected a function, got 5');
     expect(() => defineJob({ type: 'mail', module: import.meta.url } as never)).toThrow(
-      'module: expected none without run',
+      'module: expected no module without run',
     );
-    expect(() => handle({ type: 'mail' } as never, () => 1)).toThrow('definition: expected what defineJob returns');
+    expect(() => handle({ type: 'mail' } as never, () => 1)).toThrow(
+      'definition: expected the return value of defineJob',
+    );
   });
 });
 

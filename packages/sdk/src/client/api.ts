@@ -83,7 +83,7 @@ function requestOf(name: RouteName, { params = {}, query = {}, body }: AnyInput)
 function pathText(name: RouteName, path: string, params: Record<string, string>): string {
   return path.replace(/:(\w+)/g, (_match, param: string) => {
     const value = params[param];
-    if (typeof value !== 'string' || value === '') return refuse(name, param, value, 'a string that is not empty');
+    if (typeof value !== 'string' || value === '') return refuse(name, param, value, 'a non-empty string');
     return encodeURIComponent(value);
   });
 }

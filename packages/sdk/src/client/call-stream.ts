@@ -9,7 +9,7 @@ import { CALLS_PATH, callText, parseAnswer } from '@drover/protocol';
 import { LIMITS } from '@drover/protocol/limits';
 import { WebSocket } from 'ws';
 import { TimeoutError } from '../errors.js';
-import type { HttpAnswer, ServerAddress } from './http-transport.js';
+import { type HttpAnswer, noAnswerWithin, type ServerAddress } from './http-transport.js';
 
 const HANDSHAKE_MS = 5000;
 /** How late it may be noticed that an answer is overdue or that no call waits any more. */
@@ -116,7 +116,7 @@ export class CallStream {
 
   /** A server that leaves one call unanswered would leave the next ones unanswered too. */
   #giveUp(timeoutMs: number): void {
-    this.#failure ??= new TimeoutError(`${this.#server.href} did not answer within ${timeoutMs} ms`);
+    this.#failure ??= new TimeoutError(noAnswerWithin(this.#server.href, timeoutMs));
     this.#socket.terminate();
   }
 

@@ -40,7 +40,7 @@ export class Gatherer {
   add(job: BulkJob): Promise<boolean> {
     const length = job.head.length + job.payload.length;
     if (this.#waitingLength + length > MAX_WAITING_LENGTH && this.#waiting.length > 0) {
-      const message = `more than ${MAX_WAITING_LENGTH} characters of jobs wait to be sent; await earlier enqueues first`;
+      const message = `over ${MAX_WAITING_LENGTH} characters of jobs wait to be sent; await earlier enqueues first`;
       return Promise.reject(new DroverError('overloaded', message));
     }
     return new Promise((resolve, reject) => {

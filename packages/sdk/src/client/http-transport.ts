@@ -102,7 +102,11 @@ function agents<Agent>(Kind: new (options: object) => Agent): { prompt: Agent; w
 }
 
 function giveUp(outgoing: ClientRequest, href: string, timeoutMs: number): void {
-  outgoing.destroy(new TimeoutError(`${href} did not answer within ${timeoutMs} ms`));
+  outgoing.destroy(new TimeoutError(noAnswerWithin(href, timeoutMs)));
+}
+
+export function noAnswerWithin(href: string, timeoutMs: number): string {
+  return `${href} did not answer within ${Number((timeoutMs / 1000).toFixed(1))} s`;
 }
 
 function readAnswer(incoming: IncomingMessage, done: (error: Error | undefined, answer?: HttpAnswer) => void): void {

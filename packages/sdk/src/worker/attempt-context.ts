@@ -78,7 +78,10 @@ export class AttemptContext implements JobContext {
     return (value) => {
       const text = JSON.stringify(value) ?? 'null';
       if (text.length > LIMITS.progressBytes) {
-        throw new DroverError('invalid_request', `progress: expected up to ${LIMITS.progressBytes} characters of JSON`);
+        throw new DroverError(
+          'invalid_request',
+          `progress: expected at most ${LIMITS.progressBytes} characters of JSON, got ${text.length}`,
+        );
       }
       if (!this.#attempt.isSettled) this.#services.reportProgress(this.#attempt, text);
     };
@@ -97,11 +100,11 @@ function addChild(
   options: EnqueueOptions | undefined,
 ): { id: string } {
   if (attempt.isSettled) {
-    throw new DroverError('wrong_state', `job ${attempt.assignment.id} has ended; it can have no more children`);
+    throw new DroverError('wrong_state', `job ${attempt.assignment.id} has ended and cannot enqueue more children`);
   }
   attempt.children ??= [];
   if (attempt.children.length >= LIMITS.childrenPerJob) {
-    throw new DroverError('batch_too_large', `a job may have up to ${LIMITS.childrenPerJob} children`);
+    throw new DroverError('batch_too_large', `expected at most ${LIMITS.childrenPerJob} children per job`);
   }
   const definition = definitionOf(reference);
   const checked = checkPayload(definition, payload);

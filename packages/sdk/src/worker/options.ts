@@ -133,7 +133,7 @@ function checkJobs(where: string, jobs: readonly RunnableJob[]): void {
   if (isIsolatedProcess()) {
     throw new DroverError(
       'wrong_state',
-      `${where}: this is the process of an isolated handler; export the job from a module that starts no worker`,
+      `${where}: cannot start a worker in the process of an isolated handler; export the job from a module that starts no worker`,
     );
   }
   if (!Array.isArray(jobs)) refuse(where, 'jobs', jobs, 'a list of jobs');
@@ -144,7 +144,7 @@ function checkJobs(where: string, jobs: readonly RunnableJob[]): void {
     }
     const { isolation, module } = job[JOB];
     if (isolation === undefined || module !== undefined) continue;
-    const expected = `the module of the isolated job "${job.type}": its option module: import.meta.url`;
+    const expected = `the option module: import.meta.url of the isolated job "${job.type}"`;
     refuse(where, 'jobs.module', module, expected);
   }
 }

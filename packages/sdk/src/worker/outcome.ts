@@ -118,7 +118,7 @@ function resultText(value: unknown): string | undefined | Error {
     return JSON.stringify(value);
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
-    return new TypeError(`the result cannot be written as JSON: ${reason}`, { cause });
+    return new TypeError(`the result cannot be encoded as JSON: ${reason}`, { cause });
   }
 }
 

@@ -113,7 +113,10 @@ export class Runner {
 
   #warnOverdue({ assignment }: Attempt): void {
     const fields = { jobId: assignment.id, jobType: assignment.type, timeoutMs: assignment.timeoutMs };
-    this.#logger.warn(fields, 'the handler goes on after its timeout; it holds its slot until it stops');
+    this.#logger.warn(
+      { event: 'handler.overdue', ...fields },
+      'handler still runs after its timeout and keeps its slot',
+    );
   }
 
   #ending(attempt: Attempt, startedAt: number): Ending {

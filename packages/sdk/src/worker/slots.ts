@@ -27,10 +27,10 @@ export type SlotsOptions = {
 export type CancelReason = 'cancelled' | 'expired' | 'lost';
 
 const STOP_MESSAGES: Readonly<Record<Exclude<StopReason, 'timeout'>, string>> = {
-  unconfirmed: 'no server has confirmed the lease in time; another worker may start the job soon',
+  unconfirmed: 'no server confirmed the lease in time; another worker may start the job soon',
   cancelled: 'the job was cancelled',
   expired: 'the job has expired',
-  lost: 'the job no longer belongs to this worker',
+  lost: 'the worker no longer owns the job',
   shutdown: 'the worker is stopping',
 };
 

@@ -170,7 +170,8 @@ export class Worker {
    * this worker, so `onLeaseLost` defaults to `exit`.
    */
   async start({ signal, ownsProcess = false }: StartOptions = {}): Promise<void> {
-    if (this.#state !== 'new') throw new Error(`this worker is ${this.#state}; a worker starts once`);
+    if (this.#state !== 'new')
+      throw new Error(`the worker is ${this.#state}; a worker can be started once, so create a new one`);
     signal?.throwIfAborted();
     const registered = new Promise<void>((resolve, reject) => {
       this.#starting = { resolve, reject };
@@ -214,7 +215,7 @@ export class Worker {
 
   async #stop(): Promise<void> {
     this.#setState('draining');
-    this.#starting?.reject(new Error('the worker was stopped before it was registered'));
+    this.#starting?.reject(new Error('the worker was stopped before a server accepted it'));
     // `start` reports its failure.
     await this.#opening?.catch(() => {});
     this.#handBack();
@@ -228,7 +229,10 @@ export class Worker {
     const { size } = this.#reporter;
     // A worker that still has jobs or outcomes does not say goodbye: its lease expires and its jobs are recovered.
     if (running === 0 && size === 0) await this.#link.sayGoodbye(JSON.stringify({ kind: 'bye' }));
-    else this.#logger.error({ running, unacknowledged: size }, 'the worker leaves with jobs that will be recovered');
+    else {
+      const fields = { event: 'worker.undrained', running, unacknowledged: size };
+      this.#logger.error(fields, 'worker stopped with unfinished jobs; servers will recover them');
+    }
     this.#stallWatch.stop();
     this.#progress.stop();
     await this.#link.stop();
@@ -268,7 +272,8 @@ export class Worker {
     this.#reporter.resendAll();
     if (this.#state === 'draining') this.#send({ kind: 'drain' });
     else this.#setState('ready');
-    this.#logger.info({ url, serverId: message.serverId, sessionId: this.sessionId }, 'registered');
+    const fields = { event: 'connection.established', url, serverId: message.serverId, sessionId: this.sessionId };
+    this.#logger.info(fields, 'worker connected to a server');
     this.#emit('ready', url);
     this.#starting?.resolve();
   }
@@ -312,18 +317,20 @@ export class Worker {
       case 'stopping': {
         this.#handBack();
         const stopped = this.#slots.interruptRerun();
-        this.#logger.warn({ running, stopped }, 'no server confirms the lease; jobs that others may start are stopped');
+        const fields = { event: 'lease.unconfirmed', running, stopped };
+        this.#logger.warn(fields, 'no server confirms the lease; rerun jobs are told to stop');
         return;
       }
       case 'over': {
         this.#handBack();
         const exposed = this.#slots.interruptRerun();
-        this.#logger.warn({ running, exposed }, 'lease over: what was not held belongs to others now');
+        const fields = { event: 'lease.expired', running, exposed };
+        this.#logger.warn(fields, 'lease expired; other workers may start the rerun jobs');
         if (exposed === 0) return;
-        const text = `the lease is over and ${exposed} jobs have not stopped that others may start now`;
-        this.#troubles.set('lease', text);
-        const end = this.#exitsOnLeaseLost ? 'this process ends' : 'with onLeaseLost "exit" this process would end';
-        this.#logger.error({ exposed }, `${text}; ${end}`);
+        const trouble = `the lease expired but handlers still run (${exposed}); other workers may start their jobs`;
+        this.#troubles.set('lease', trouble);
+        const message = 'handlers still run after the lease expired; with onLeaseLost "exit" the process ends';
+        this.#logger.error({ event: 'lease.overrun', exposed, exits: this.#exitsOnLeaseLost }, message);
       }
     }
   }
@@ -341,8 +348,9 @@ export class Worker {
 
   #refused(error: DroverError, url: string): void {
     const fields = { url, code: error.code, reason: error.message };
-    if (error.retryable) this.#logger.info(fields, 'the server cannot take this worker now');
-    else this.#logger.error(fields, 'the server does not accept this worker');
+    if (error.retryable)
+      this.#logger.info({ event: 'connection.postponed', ...fields }, 'server is not ready for workers');
+    else this.#logger.error({ event: 'connection.refused', ...fields }, 'server refused this worker');
     this.#emit('refused', error);
     if (!this.#hasServerAnswered && FINAL_REFUSALS.includes(error.code)) this.#starting?.reject(error);
     this.#hasServerAnswered = true;

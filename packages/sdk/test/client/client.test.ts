@@ -76,7 +76,7 @@ describe('enqueue', () => {
       message: expect.stringMatching(/^payload\.at: .*got 5$/),
     });
     await expect(client.enqueue('bare', 1, { prioriti: 1 } as never)).rejects.toThrow('did you mean "priority"?');
-    await expect(client.enqueue('bare', 1n)).rejects.toThrow(/^payload: expected a value that JSON can hold/);
+    await expect(client.enqueue('bare', 1n)).rejects.toThrow(/^payload: expected a value that JSON can represent/);
     await expect(client.enqueue('bare', 1, { delay: 'soon' as never })).rejects.toThrow(/delay: expected a duration/);
     expect(server.asked).toEqual([]);
   });
@@ -112,7 +112,7 @@ describe('enqueue', () => {
     expect(server.asked).toHaveLength(1);
   });
 
-  it('says which server did not answer when the tries are used up', async () => {
+  it('names the server that did not answer after the last try', async () => {
     const server = await peer(() => 'hang up');
     const client = clientOf({ url: server.url, retries: 1 });
     await expect(client.enqueue('bare')).rejects.toMatchObject({

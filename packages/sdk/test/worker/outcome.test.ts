@@ -84,7 +84,7 @@ describe('a handler that returns', () => {
     expect(outcomeOfReturn(ending(), returned(snooze(10)))).toMatchObject({ kind: 'snoozed', inMs: 10 });
   });
 
-  it.each([['cannot be written as JSON', 1n]])('fails for good if its result %s', (message, value) => {
+  it.each([['cannot be encoded as JSON', 1n]])('fails for good if its result %s', (message, value) => {
     const outcome = outcomeOfReturn(ending(), returned(value));
     expect(outcome).toMatchObject({
       kind: 'failed',

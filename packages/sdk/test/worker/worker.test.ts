@@ -60,7 +60,7 @@ describe('registration', () => {
   it('can be stopped while it waits for a server', async () => {
     const worker = workerWith([echoHandler]);
     const started = worker.start();
-    const failure = expect(started).rejects.toThrow('stopped before it was registered');
+    const failure = expect(started).rejects.toThrow('stopped before a server accepted it');
     await worker.stop();
     await failure;
   });

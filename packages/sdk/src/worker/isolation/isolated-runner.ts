@@ -78,14 +78,14 @@ export class IsolatedRunner {
   }
 
   /** Kills the processes of matching attempts, such as those of `rerun` jobs. Returns how many. */
-  killRunning(filter: (attempt: Attempt) => boolean, reason = 'its worker may run the job no longer'): number {
+  killRunning(filter: (attempt: Attempt) => boolean, reason = 'its worker no longer owns the job'): number {
     const chosen = [...this.#running].filter(([attempt]) => filter(attempt));
     for (const [, process] of chosen) process.kill(reason);
     return chosen.length;
   }
 
   /** Kills every process at once and starts no more. */
-  killAll(reason = 'its worker must go'): void {
+  killAll(reason = 'its worker ends'): void {
     this.#pool.killAll(reason);
   }
 
@@ -134,7 +134,7 @@ export class IsolatedRunner {
     const output = process.takeOutput();
     if (output === undefined) return;
     const fields = { jobId: assignment.id, jobType: assignment.type, pid: process.pid, ...output };
-    this.#options.logger.debug(fields, 'output of an isolated handler');
+    this.#options.logger.debug({ event: 'output.captured', ...fields }, 'isolated handler wrote output');
   }
 }
 
@@ -142,7 +142,7 @@ function isolatedHandler(job: RunnableJob): IsolatedHandler {
   const { type } = job;
   const { isolation, module, loader } = job[JOB];
   if (isolation === undefined || module === undefined) {
-    throw new Error(`the handler of ${type} has no module to be loaded from`);
+    throw new Error(`the isolated handler of ${type} has no module`);
   }
   return { type, module, loader, isolation };
 }

@@ -149,7 +149,7 @@ export class JobProcess {
   /** Lets an idle process exit. Resolves when it is gone. */
   async end(): Promise<void> {
     this.#send({ kind: 'end' });
-    if (!(await within(this.gone, EXIT_GRACE_MS))) this.kill('it did not exit when it was asked to');
+    if (!(await within(this.gone, EXIT_GRACE_MS))) this.kill('it did not exit on request');
     await this.gone;
   }
 
@@ -204,7 +204,7 @@ export class JobProcess {
     });
     const settled = Promise.race([ready, this.#failure()]);
     const isInTime = await within(settled, START_TIMEOUT_MS);
-    if (!isInTime) this.kill(`it was not ready within ${START_TIMEOUT_MS} ms`);
+    if (!isInTime) this.kill(`it was not ready within ${START_TIMEOUT_MS / 1000} s`);
     await settled;
   }
 
@@ -261,6 +261,6 @@ export class JobProcess {
       return new ProcessError('memory_limit', 'the process ran out of JavaScript heap', output);
     }
     const how = signal === null ? `exited with code ${code}` : `was killed by ${signal}`;
-    return new ProcessError('crashed', `the process ${how} before the handler had ended`, output);
+    return new ProcessError('crashed', `the process ${how} before its handler ended`, output);
   }
 }

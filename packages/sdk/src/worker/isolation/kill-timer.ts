@@ -20,7 +20,7 @@ export class KillTimer {
     this.#killAt = killAt;
     clearTimeout(this.#timer);
     this.#timer = setTimeout(
-      () => this.#process.kill(`its handler had not stopped ${graceMs} ms after it was told to`),
+      () => this.#process.kill(`its handler did not stop within ${graceMs} ms of its abort signal`),
       Math.min(graceMs, MAX_TIMER_MS),
     );
   }

@@ -77,7 +77,7 @@ async function startWatchdog(): Promise<void> {
 async function loadJob(): Promise<RunnableJob> {
   try {
     const found = jobsOf((await import(module)) as object, module).find((candidate) => candidate.type === type);
-    if (found === undefined) throw new Error(`it exports no handler of "${type}"`);
+    if (found === undefined) throw new Error(`the module exports no handler of "${type}"`);
     // This process is the isolation.
     return { ...found, [JOB]: { ...found[JOB], isolation: undefined } };
   } catch (error) {

@@ -72,7 +72,7 @@ export class ProcessPool {
       return;
     }
     if (isClean) await used.end();
-    else used.kill('its job was interrupted, or has left processes behind');
+    else used.kill('its job was interrupted or left processes behind');
     await used.gone;
   }
 
@@ -131,7 +131,7 @@ export class ProcessPool {
     if (!this.#idle.has(ended)) return;
     this.#removeIdle(ended);
     const fields = { jobType: ended.type, pid: ended.pid, reason: error.message };
-    this.#options.logger.warn(fields, 'the idle process of an isolated handler ended by itself');
+    this.#options.logger.warn({ event: 'process.exited', ...fields }, 'idle process of an isolated handler exited');
   }
 
   /** The one used last: its code and caches are the warmest, and the others can reach their idle limit. */

@@ -32,7 +32,7 @@ export class ProcessServices implements ContextServices {
   /** Called before the end of a job. */
   flush(): void {
     if (this.#progressTimer !== undefined) this.#sendProgress();
-    this.#confessDropped();
+    this.#reportDropped();
   }
 
   send(message: FromProcess): void {
@@ -56,13 +56,13 @@ export class ProcessServices implements ContextServices {
       this.#droppedLines++;
       return;
     }
-    this.#confessDropped();
+    this.#reportDropped();
     this.send({ kind: 'log', level, fields: plain(fields), message });
   }
 
-  #confessDropped(): void {
+  #reportDropped(): void {
     if (this.#droppedLines === 0) return;
-    const fields = { lines: this.#droppedLines };
+    const fields = { event: 'log.dropped', lines: this.#droppedLines };
     this.#droppedLines = 0;
     this.send({ kind: 'log', level: 'warn', fields, message: 'log lines of an isolated handler were dropped' });
   }

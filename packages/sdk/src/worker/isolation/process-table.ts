@@ -47,7 +47,7 @@ export class ProcessTable {
       Atomics.store(rows, row + PID, pid);
       return row;
     }
-    throw new RangeError('there are more processes than slots');
+    throw new RangeError('the process table is full: more processes than slots');
   }
 
   setDuty(row: number, duty: Duty): void {

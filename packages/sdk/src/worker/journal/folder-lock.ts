@@ -50,7 +50,7 @@ export async function lockFolder(folder: string): Promise<FolderLock> {
   } finally {
     await rm(draft, { force: true });
   }
-  throw inUse(folder, 'several processes want it at once');
+  throw inUse(folder, 'several processes try to lock it at once');
 }
 
 type DeadOwner = { text: string; successor: string };
@@ -85,11 +85,15 @@ async function tryTake(draft: string, path: string): Promise<boolean> {
 
 function refuseIfAlive(text: string, folder: string, path: string): void {
   const owner = parseOwner(text);
-  if (owner === undefined) throw inUse(folder, `its lock file ${path} cannot be read; remove it if no worker runs`);
+  if (owner === undefined)
+    throw inUse(folder, `its lock file ${path} cannot be read; remove that file if no worker runs`);
   if (!isVisible(owner)) {
-    throw inUse(folder, `process ${owner.pid} on ${owner.host} has it; if it is gone for good, remove ${path}`);
+    throw inUse(
+      folder,
+      `process ${owner.pid} on ${owner.host} uses it; if that process no longer exists, remove ${path}`,
+    );
   }
-  if (isAlive(owner)) throw inUse(folder, `process ${owner.pid} has it`);
+  if (isAlive(owner)) throw inUse(folder, `process ${owner.pid} uses it`);
 }
 
 /** Whether we would see the process if it ran. A namespace's name is reused only after its last process has ended. */
@@ -154,5 +158,5 @@ async function readIfThere(path: string): Promise<string | undefined> {
 }
 
 function inUse(folder: string, why: string): DroverError {
-  return new DroverError('wrong_state', `journalDir: the folder ${folder} belongs to another worker: ${why}`);
+  return new DroverError('wrong_state', `journalDir: folder ${folder} belongs to another worker: ${why}`);
 }

@@ -268,8 +268,9 @@ export class Journal {
   #setTrouble(trouble: string | undefined): void {
     if (this.#trouble === trouble) return;
     this.#trouble = trouble;
-    if (trouble === undefined) this.#options.logger.warn({}, 'the journal can be written again');
-    else this.#options.logger.error({}, `${trouble}; the worker takes no new jobs`);
+    const { logger } = this.#options;
+    if (trouble === undefined) logger.warn({ event: 'journal.recovered' }, 'journal can be written again');
+    else logger.error({ event: 'journal.failed', reason: trouble }, 'journal cannot be written; worker takes no jobs');
     this.#options.troubled(trouble);
   }
 
@@ -289,15 +290,15 @@ async function recover({ folder, discardDamaged, logger }: JournalOptions): Prom
   if (bytes === undefined) return state;
   const journal = readJournal(bytes);
   if (journal.version > JOURNAL_VERSION) {
-    throw new DroverError('wrong_state', `journalDir: ${path} was written by a newer version of this worker`);
+    throw new DroverError(
+      'wrong_state',
+      `journalDir: ${path} was written by a newer version of the worker; use that version`,
+    );
   }
   if (journal.damage !== undefined) await setAside(path, journal, discardDamaged, logger);
   if (journal.tornBytes > 0) {
-    const fields = { path, bytes: journal.tornBytes };
-    logger.warn(
-      fields,
-      'the end of the journal was being written when its process died; no server has acknowledged it',
-    );
+    const fields = { event: 'journal.truncated', path, bytes: journal.tornBytes };
+    logger.warn(fields, 'journal ends with an incomplete record, which no server has acknowledged');
   }
   for (const body of journal.bodies) state.read(body);
   if (journal.damage !== undefined) state.incomplete();
@@ -307,7 +308,8 @@ async function recover({ folder, discardDamaged, logger }: JournalOptions): Prom
   }
   if (died.length > 0) {
     const jobs = died.slice(0, MAX_NAMED).map(({ id, fence }) => `${id} ${fence}`);
-    logger.warn({ count: died.length, jobs }, 'these jobs were started when the last process of this folder died');
+    const fields = { event: 'jobs.interrupted', count: died.length, jobs };
+    logger.warn(fields, 'jobs were running when the previous process of this folder ended');
   }
   return state;
 }
@@ -316,12 +318,13 @@ async function recover({ folder, discardDamaged, logger }: JournalOptions): Prom
 async function setAside(path: string, journal: ReadJournal, isAllowed: boolean, logger: Logger): Promise<void> {
   const where = `${path} is damaged at byte ${journal.damage?.at}: ${journal.damage?.reason}`;
   if (!isAllowed) {
-    const hint = 'outcomes in it may be lost; to go on with what can be read, start with discardDamagedJournal';
+    const hint = 'outcomes in it may be lost; to start with its readable part, set discardDamagedJournal';
     throw new DroverError('wrong_state', `journalDir: ${where}; ${hint}`);
   }
   const aside = `${path}.damaged-${Date.now()}`;
   await rename(path, aside);
-  logger.error({ aside, readable: journal.bodies.length }, `${where}; it was set aside`);
+  const fields = { event: 'journal.discarded', reason: where, aside, readable: journal.bodies.length };
+  logger.error(fields, 'damaged journal was moved aside');
 }
 
 async function readIfThere(path: string): Promise<Buffer | undefined> {

@@ -63,7 +63,12 @@ export function readJournal(bytes: Buffer): ReadJournal {
   const identity = 'body' in first ? identityOf(first.body) : undefined;
   if (!('body' in first) || identity === undefined) {
     // The file was complete before it was renamed, so this is never a torn end.
-    return { bodies: [], version: 0, tornBytes: 0, damage: { at: 0, reason: 'the file does not begin as a journal' } };
+    return {
+      bodies: [],
+      version: 0,
+      tornBytes: 0,
+      damage: { at: 0, reason: 'the file does not begin with the header of a journal' },
+    };
   }
   const bodies: string[] = [];
   const seed = crc32(identity.fileId);
@@ -79,7 +84,7 @@ export function readJournal(bytes: Buffer): ReadJournal {
       continue;
     }
     if ('torn' in step && damage === undefined) break;
-    damage ??= { at, reason: 'damage' in step ? step.damage : 'what follows the damage is torn' };
+    damage ??= { at, reason: 'damage' in step ? step.damage : 'the bytes after the damage are truncated' };
     const next = findRecord(bytes, at + 1, seed);
     if (next === undefined) return { bodies, version: identity.version, tornBytes: 0, damage };
     at = next.at;
@@ -93,7 +98,7 @@ function readRecord(bytes: Buffer, at: number, sequence: number, seed: number): 
   const header = readHeader(bytes, at, seed);
   if (header === undefined) {
     const isTorn = bytes.length - at < HEADER_BYTES || endsUnwritten(bytes, at);
-    return isTorn ? { torn: true } : { damage: 'the head of a record is damaged' };
+    return isTorn ? { torn: true } : { damage: 'the header of a record is damaged' };
   }
   if (header.sequence !== sequence) return { damage: `record ${sequence} is missing` };
   const start = at + HEADER_BYTES;

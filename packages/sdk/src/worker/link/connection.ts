@@ -125,7 +125,8 @@ export class Connection {
         rounds++;
         pauseMs += pauseAfter(rounds, this.#events.patience().longestPauseMs, Math.random());
       }
-      this.#events.log({ url, reason: end.reason, pauseMs }, 'not connected; trying again');
+      const fields = { event: 'connection.lost', url, reason: end.reason, pauseMs };
+      this.#events.log(fields, 'worker is not connected to a server; connecting again');
       await pause(pauseMs, this.#stopped.signal);
     }
   }

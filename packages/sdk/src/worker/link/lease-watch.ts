@@ -85,7 +85,7 @@ export class LeaseWatch {
     if (phase !== 'over') return untilNextMs;
     killIsolated();
     if (exitsOnLeaseLost && shared.exposed > 0) {
-      endProcess(`the lease is over and ${shared.exposed} jobs have not stopped that others may start now`);
+      endProcess(`the lease expired but handlers still run (${shared.exposed}); other workers may start their jobs`);
     }
     return untilNextMs;
   }
@@ -96,8 +96,8 @@ const AGE: Readonly<Record<LeasePhase, number>> = { trusted: 0, doubtful: 1, sto
 /** Ends the whole process, from any thread, whatever its other threads do. */
 export function endProcess(reason: string): void {
   const kill = () => process.kill(process.pid, 'SIGKILL');
-  const line = { time: new Date().toISOString(), level: 'error', pid: process.pid, reason };
+  const line = { time: new Date().toISOString(), level: 'error', event: 'worker.exited', pid: process.pid, reason };
   setTimeout(kill, LAST_WORDS_MS);
   // Not the synchronous write: a blocked reader of stderr would keep the process alive.
-  write(STDERR, `${JSON.stringify({ ...line, message: 'this worker ends its process' })}\n`, kill);
+  write(STDERR, `${JSON.stringify({ ...line, message: 'worker ends its process' })}\n`, kill);
 }

@@ -185,7 +185,7 @@ export class Link {
         return;
       default:
         // A kind that only newer servers know. They must not rely on it.
-        this.#logger.debug({ kind: message?.kind }, 'a frame of an unknown kind was passed over');
+        this.#logger.debug({ event: 'frame.ignored', kind: message?.kind }, 'frame of an unknown kind was ignored');
     }
   }
 
@@ -245,7 +245,7 @@ export class Link {
     this.#frames = [];
     this.#disconnected();
     if (this.#isStopping) return true;
-    this.#logger.error({ error: failure, code }, 'the link thread ended; another one is started');
+    this.#logger.error({ event: 'thread.restarted', error: failure, code }, 'link thread ended; starting a new one');
     this.#posted = this.#shared.written;
     this.#shared.turn = 0;
     return false;

@@ -67,7 +67,7 @@ export class StreamSocket {
       headers: token === undefined ? {} : { authorization: `Bearer ${token}` },
     });
     this.#socket = socket;
-    this.#welcomeTimer = setTimeout(() => this.fail('the server did not answer to hello'), patience.welcomeMs);
+    this.#welcomeTimer = setTimeout(() => this.fail('the server did not answer the hello'), patience.welcomeMs);
     socket.on('open', () => events.opened());
     socket.on('message', (data) => this.#receive(String(data)));
     socket.on('unexpected-response', (_request, response) => this.#readRefusal(response));
@@ -113,7 +113,7 @@ export class StreamSocket {
     const message = parseFrame(text);
     switch (message?.kind) {
       case undefined:
-        this.fail(`the server sent a frame that is not of the protocol: ${text.slice(0, SHOWN_FRAME_LENGTH)}`);
+        this.fail(`the server sent an unexpected frame: ${text.slice(0, SHOWN_FRAME_LENGTH)}`);
         return;
       case 'refused':
         this.#refuse(new DroverError(isErrorCode(message.code) ? message.code : 'internal', message.message));

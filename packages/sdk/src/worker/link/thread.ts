@@ -78,7 +78,7 @@ class LinkThread {
     this.#outbound = new Outbound(this.#connection, this.#shared, () => this.#tell({ kind: 'drained' }));
     this.#heartbeat = new Heartbeat({
       beat: (beat) => this.#beat(beat),
-      silent: () => this.#connection.fail('the server has fallen silent'),
+      silent: () => this.#connection.fail('the server sends no beats'),
     });
     this.#leaseWatch = new LeaseWatch({
       clock: this.#clock,
@@ -161,7 +161,7 @@ class LinkThread {
 
   #welcomed(welcome: Welcome, url: string): void {
     if (this.#hello === undefined) {
-      this.#connection.fail('the server said welcome before it was greeted');
+      this.#connection.fail('the server sent a welcome before the hello');
       return;
     }
     const { sentAt, window } = this.#hello;

@@ -136,7 +136,7 @@ describe('a process that ends before its handler', () => {
 
   it.each([
     ['exit', 'crashed', /exited with code 3 .*the last words/s],
-    ['exit-0', 'crashed', /exited with code 0 before the handler had ended/],
+    ['exit-0', 'crashed', /exited with code 0 before its handler ended/],
     ['suicide', 'crashed', /killed by SIGKILL/],
     ['uncaught', 'crashed', /exited with code 1.*from nowhere/s],
     ['buffer-hog', 'memory_limit', /used \d+ MiB; its limit is 160 MiB/],
@@ -162,7 +162,7 @@ describe('output', () => {
   it('of 50 MB does not block the worker, and its beginning and end are kept', async () => {
     const bytes = 50_000_000;
     expect(await worker.run('chatty', { bytes })).toMatchObject({ kind: 'succeeded' });
-    const { stdout } = (await worker.line('output of an isolated handler')) as { stdout: string };
+    const { stdout } = (await worker.line('isolated handler wrote output')) as { stdout: string };
     expect(stdout.length).toBeLessThan(66 * 1024);
     expect(stdout).toMatch(/^first\n/);
     expect(stdout).toMatch(/… \d+ bytes dropped …/);

@@ -25,7 +25,7 @@ describe('the module of an isolated handler', () => {
 
   it.each([
     ['broken-module.mjs', 'this module cannot be loaded'],
-    ['handlers.mjs', 'it exports no handler of "job"'],
+    ['handlers.mjs', 'the module exports no handler of "job"'],
     ['missing.mjs', 'Cannot find module'],
   ])('that cannot be used (%s) fails the attempt with the reason', async (name, reason) => {
     const outcome = await run([handle(job, () => {}, { module: fixture(name) })]);
@@ -45,9 +45,9 @@ describe('the module of an isolated handler', () => {
 
   it('must be known when the worker is created', () => {
     const without = handle(job, () => {});
-    expect(() => createWorker({ jobs: [without] })).toThrow(/isolated job "job".*module: import\.meta\.url/);
+    expect(() => createWorker({ jobs: [without] })).toThrow(/module: import\.meta\.url of the isolated job "job"/);
     expect(() => handle(job, () => {}, { module: './job.js' })).toThrow(
-      'handle: module: expected the address of a file, as import.meta.url gives it, got "./job.js"',
+      'handle: module: expected the URL of a file: import.meta.url, got "./job.js"',
     );
     expect(() => handle(job, () => {}, { modul: import.meta.url } as never)).toThrow('did you mean "module"?');
     expect(jobsOf({ without }, import.meta.url)[0]?.[JOB].module).toBe(import.meta.url);

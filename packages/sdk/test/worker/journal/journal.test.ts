@@ -112,7 +112,7 @@ describe('a journal', () => {
     await truncate(join(folder, 'journal'), whole + 10);
     logged.length = 0;
     expect(await afterCrash((later) => later.undelivered().map(({ id }) => id))).toEqual(['a']);
-    expect(logged.join()).toContain('the end of the journal was being written');
+    expect(logged.join()).toContain('journal ends with an incomplete record');
   });
 
   it('that is damaged keeps the worker from starting, unless it is told to set it aside', async () => {
@@ -206,7 +206,7 @@ describe('a journal', () => {
 describe('a data folder', () => {
   it('belongs to one worker at a time', async () => {
     await journalOf();
-    await expect(journalOf()).rejects.toThrow(`belongs to another worker: process ${process.pid} has it`);
+    await expect(journalOf()).rejects.toThrow(`belongs to another worker: process ${process.pid} uses it`);
   });
 
   it('is taken over from a process that has died', async () => {
@@ -228,7 +228,7 @@ describe('a data folder', () => {
 
   it('is not taken from a worker on another machine', async () => {
     await writeFile(join(folder, 'lock'), JSON.stringify({ pid: 1, host: 'elsewhere' }));
-    await expect(journalOf()).rejects.toThrow(/process 1 on elsewhere has it; .* remove/);
+    await expect(journalOf()).rejects.toThrow(/process 1 on elsewhere uses it; .* remove/);
   });
 
   it.runIf(process.platform === 'linux')('is taken over though the host has another name by now', async () => {

@@ -79,7 +79,7 @@ describe('a worker that is started again with its data folder', () => {
     const next = processWith();
     const second = await peer.connection();
     const hello = await second.welcome();
-    const named = await next.says('these jobs were started when the last process of this folder died');
+    const named = await next.says('jobs were running when the previous process of this folder ended');
     expect(named).toContain(`"${held.id} 1"`);
     expect(named).toContain(`"${rerun.id} 1"`);
     expect(named).not.toContain(echo.id);
@@ -176,7 +176,7 @@ it('takes no jobs while its journal cannot be written, logs that, still reports,
     break;
   }
   connection.ack([...outcomes, refused]);
-  await worker.says('the journal can be written again');
+  await worker.says('journal can be written again');
   const next = assignment('echo', 4);
   connection.assign(next);
   for (;;) {

@@ -171,7 +171,7 @@ describe('a worker that no server confirms', () => {
     for (;;) {
       const { trouble } = await connection.take('beat');
       connection.send({ kind: 'cancel', items: [] });
-      if (trouble?.includes('the lease is over and 1 jobs have not stopped')) break;
+      if (trouble?.includes('the lease expired but handlers still run (1)')) break;
     }
     release.open();
   });
@@ -237,8 +237,8 @@ describe('onLeaseLost', () => {
       await worker.says(`started ${type} ${job.id}`);
       if (type === 'ignore') await worker.says('aborted ignore lost');
       expect(await worker.ended).toEqual({ code: null, signal: 'SIGKILL' });
-      expect(worker.lines.join('\n')).not.toContain('would end');
-      expect(worker.lines.join('\n')).toContain('this worker ends its process');
+      expect(worker.lines.join('\n')).not.toContain('"exits":false');
+      expect(worker.lines.join('\n')).toContain('worker ends its process');
     },
   );
 
@@ -252,7 +252,7 @@ describe('onLeaseLost', () => {
     peer.refusal = { status: 503, body: { error: { code: 'database_unavailable', message: 'not now' } } };
     connection.cut();
     await worker.says('no server confirms the lease');
-    await worker.says('lease over');
+    await worker.says('lease expired');
     peer.refusal = undefined;
     const hello = await (await peer.connection()).welcome();
     expect(hello.holds).toContainEqual({ id: held.id, fence: 1 });
@@ -290,7 +290,7 @@ describe('onLeaseLost', () => {
     await new Promise((resolve) => setTimeout(resolve, 1500));
     worker.signal('SIGCONT');
     expect(await worker.ended).toEqual({ code: null, signal: 'SIGKILL' });
-    expect(worker.lines.join('\n')).toContain('the lease is over');
+    expect(worker.lines.join('\n')).toContain('the lease expired');
   });
 
   it('is abort for a worker inside an application, which is told so only when it happens', async () => {
@@ -303,7 +303,7 @@ describe('onLeaseLost', () => {
     await worker.says(`started ignore ${job.id}`);
     expect(worker.lines.filter((line) => /^(warn|error) /.test(line))).toEqual([]);
     await worker.says('aborted ignore lost');
-    await worker.says('with onLeaseLost "exit" this process would end');
+    await worker.says('with onLeaseLost "exit" the process ends');
     expect(worker.child.exitCode ?? worker.child.signalCode).toBeNull();
   });
 });
