@@ -1,6 +1,10 @@
+/** More edits than this make another word, however long it is. */
+const MAX_DISTANCE = 4;
+
 /** "Did you mean …?": the known word nearest to an unknown one, or undefined if none is near. */
 export function nearest(word: string, known: readonly string[]): string | undefined {
-  const limit = Math.max(2, Math.floor(word.length / 3));
+  // a third of the word; two edits in a short one, but never more than half of it
+  const limit = Math.min(Math.max(2, Math.floor(word.length / 3)), Math.floor(word.length / 2), MAX_DISTANCE);
   let best: string | undefined;
   let bestDistance = limit + 1;
   for (const candidate of known) {

@@ -1,16 +1,8 @@
 /** The environment of a command, and its settings. */
 import type { Writable } from 'node:stream';
 import { type Command as CliCommand, Option } from 'commander';
-import { readSettings } from '../config/read-settings.js';
-import {
-  type Command,
-  flagName,
-  type SettingKey,
-  type Settings,
-  settingOf,
-  settingsOf,
-  variableName,
-} from '../config/settings.js';
+import { type ReadSettings, readSettings } from '../config/read-settings.js';
+import { type Command, flagName, type SettingKey, settingOf, settingsOf, variableName } from '../config/settings.js';
 
 export type Output = Writable & { isTTY?: boolean; columns?: number };
 
@@ -43,7 +35,7 @@ function describe(key: SettingKey): string {
   return `${description.replaceAll('`', '')}${shown} (${variableName(key)})`;
 }
 
-export async function settingsFor(command: CliCommand, kind: Command, context: CliContext): Promise<Settings> {
+export async function settingsFor(command: CliCommand, kind: Command, context: CliContext): Promise<ReadSettings> {
   const options = command.optsWithGlobals<GlobalOptions & Partial<Record<SettingKey, unknown>>>();
   // Only flags of settings: `--retention` of `job add` is an option of the job and not the setting of a server.
   const flags = Object.fromEntries(settingsOf(kind).map((key) => [key, options[key]]));

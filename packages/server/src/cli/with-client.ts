@@ -2,6 +2,7 @@
 import { type Client, createClient } from '@drover/sdk';
 import type { Command } from 'commander';
 import { type CliContext, type GlobalOptions, settingsFor } from './context.js';
+import { unknownVariablesText } from './ignored-variables.js';
 import { printJson, printLine } from './output.js';
 
 /** Short, because a person waits for the answer. */
@@ -13,13 +14,21 @@ export async function withClient<Value>(
   context: CliContext,
   work: (client: Client) => Promise<Value>,
 ): Promise<Value> {
-  const { url, token } = await settingsFor(command, 'client', context);
+  const { settings, ignored } = await settingsFor(command, 'client', context);
+  warn(command, context, unknownVariablesText(ignored));
+  const { url, token } = settings;
   const client = createClient({ url, token, timeout: TIMEOUT, retries: RETRIES });
   try {
     return await work(client);
   } finally {
     await client.close();
   }
+}
+
+function warn(command: Command, context: CliContext, message: string | undefined): void {
+  if (message === undefined) return;
+  if (command.optsWithGlobals<GlobalOptions>().json) printJson(context.stderr, { warning: { message } });
+  else printLine(context.stderr, `drover: ${message}`);
 }
 
 /** Prints an answer in the requested format. */

@@ -1,14 +1,17 @@
 /**
- * Settings come from flags, else from the environment, else from a file, else from their defaults. Unknown or invalid
- * settings are refused, because a misspelt setting that is silently ignored is only discovered in production.
+ * Settings come from flags, else from the environment, else from a file, else from their defaults. Invalid settings are
+ * refused, and so is an unknown setting in a file. An unknown environment variable is only reported, because other
+ * programs may have set it.
  */
 import { readFile, stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { nearest } from '@drover/protocol';
 import { ConfigError } from './config-error.js';
+import { isServiceLink } from './service-links.js';
 import { flagName, SETTING_KEYS, type SettingKey, type Settings, settingOf, variableName } from './settings.js';
 
+const PREFIX = 'DROVER_';
 const CONFIG_VARIABLE = 'DROVER_CONFIG';
 const DEFAULT_FILES = ['drover.config.json', 'drover.config.mjs'];
 /** Only tests read such variables; a server on a developer's machine must start despite them. */
@@ -22,31 +25,42 @@ export type Sources = {
   file?: { path: string; content: unknown };
 };
 
+/** The settings, and the environment variables that were ignored. */
+export type ReadSettings = {
+  settings: Settings;
+  ignored: {
+    /** Addresses of Kubernetes Services. */
+    serviceLinks: string[];
+    /** No setting has this name. */
+    unknown: { name: string; suggestion: string | undefined }[];
+  };
+};
+
 /** Finds the configuration file, if there is one, and reads all sources. */
 export async function readSettings(options: {
   flags: Sources['flags'];
   configPath?: string | undefined;
   env: Sources['env'];
   cwd: string;
-}): Promise<Settings> {
+}): Promise<ReadSettings> {
   const { flags, env, cwd } = options;
   const file = await readConfigFile(options.configPath ?? (env[CONFIG_VARIABLE] || undefined), cwd);
   return resolveSettings(file ? { flags, env, file } : { flags, env });
 }
 
 /** Combines the sources. Pure. */
-export function resolveSettings(sources: Sources): Settings {
+export function resolveSettings(sources: Sources): ReadSettings {
   const fromFile = knownKeys(sources.file);
-  refuseUnknownVariables(sources.env);
+  const { env, ignored } = sortVariables(sources.env);
   const values = SETTING_KEYS.map((key): [SettingKey, unknown] => {
     const variable = variableName(key);
     if (sources.flags[key] !== undefined) return [key, parse(key, sources.flags[key], `flag ${flagName(key)}`)];
     // Scripts and compose files may pass on an unset variable as an empty one.
-    if (sources.env[variable]) return [key, parse(key, sources.env[variable], `environment variable ${variable}`)];
+    if (env[variable]) return [key, parse(key, env[variable], `environment variable ${variable}`)];
     if (fromFile[key] !== undefined) return [key, parse(key, fromFile[key], `file ${sources.file?.path}`)];
     return [key, defaultOf(key)];
   });
-  return Object.fromEntries(values) as Settings;
+  return { settings: Object.fromEntries(values) as Settings, ignored };
 }
 
 function defaultOf(key: SettingKey): unknown {
@@ -75,12 +89,25 @@ function knownKeys(file: Sources['file']): Partial<Record<SettingKey, unknown>> 
   return file.content;
 }
 
-function refuseUnknownVariables(env: Sources['env']): void {
+/** Separates the variables that are settings from those to ignore. */
+function sortVariables(given: Sources['env']): { env: Sources['env']; ignored: ReadSettings['ignored'] } {
   const known = [CONFIG_VARIABLE, ...SETTING_KEYS.map(variableName)];
-  for (const variable of Object.keys(env)) {
-    if (!variable.startsWith('DROVER_') || variable.startsWith(TEST_PREFIX) || known.includes(variable)) continue;
-    throw new ConfigError(`unknown environment variable ${variable}${suggest(variable, known)}`);
+  const env: Sources['env'] = {};
+  const ignored: ReadSettings['ignored'] = { serviceLinks: [], unknown: [] };
+  for (const [name, value = ''] of Object.entries(given)) {
+    if (!name.startsWith(PREFIX) || name.startsWith(TEST_PREFIX)) continue;
+    if (isServiceLink(name, value)) ignored.serviceLinks.push(name);
+    else if (known.includes(name)) env[name] = value;
+    else ignored.unknown.push({ name, suggestion: nearestVariable(name, known) });
   }
+  return { env, ignored };
+}
+
+/** Compared without the prefix, which makes any two names similar. */
+function nearestVariable(name: string, known: readonly string[]): string | undefined {
+  const words = known.map((variable) => variable.slice(PREFIX.length));
+  const near = nearest(name.slice(PREFIX.length), words);
+  return near && `${PREFIX}${near}`;
 }
 
 function suggest(word: string, known: readonly string[]): string {

@@ -33,12 +33,22 @@ describe('the command drover', () => {
     expect(badPort.stderr).toBe(
       'drover: port: expected a whole number from 0 to 65535, got "eighty" (from flag --port)\n',
     );
-    const badVariable = await drover(['queues'], { env: { DROVER_TOKN: 'x' } });
-    expect(badVariable).toMatchObject({ code: 2 });
-    expect(badVariable.stderr).toContain('did you mean DROVER_TOKEN?');
     const exposed = await drover(['server', '--host', '0.0.0.0', '--database-url', 'postgres://nowhere/x']);
     expect(exposed).toMatchObject({ code: 2 });
     expect(exposed.stderr).toContain('--insecure');
+  });
+
+  it('warns once of environment variables that are no settings, and carries on', async () => {
+    const env = { DROVER_TOKN: 'x', DROVER_FLAVOUR: 'mint', DROVER_PORT: 'tcp://10.0.0.1:8420' };
+    const warning = 'ignored unknown environment variables: DROVER_TOKN (did you mean DROVER_TOKEN?), DROVER_FLAVOUR';
+    const client = await drover(['queues', ...NOWHERE], { env });
+    expect(client.code).toBe(3);
+    expect(client.stderr.split('\n')[0]).toBe(`drover: ${warning}`);
+    const server = await drover(['server', '--log-level', 'debug'], { env: { ...env, DROVER_LEASE: '1s' } });
+    expect(server.code).toBe(2);
+    const [warned, ignored] = server.stderr.split('\n').map((line) => line.startsWith('{') && JSON.parse(line));
+    expect(warned).toMatchObject({ level: 40, event: 'settings.unknown-variables', msg: warning });
+    expect(ignored).toMatchObject({ level: 20, event: 'settings.service-links', variables: ['DROVER_PORT'] });
   });
 
   it('tells errors as JSON to those who ask for it', async () => {

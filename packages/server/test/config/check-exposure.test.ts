@@ -39,7 +39,7 @@ describe('tokens', () => {
 
 it('a lease of less than three beats is refused', () => {
   const config = (beat: string, lease: string) =>
-    toServerConfig(resolveSettings({ flags: { beat, lease }, env: {} }), 'postgres://x');
+    toServerConfig(resolveSettings({ flags: { beat, lease }, env: {} }).settings, 'postgres://x');
   expect(() => checkServerConfig(config('5s', '15s'))).not.toThrow();
   expect(() => checkServerConfig(config('5s', '14s'))).toThrow('lease: expected at least 3 beats of 5s, got 14s');
 });

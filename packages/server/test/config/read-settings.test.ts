@@ -3,11 +3,24 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ConfigError } from '../../src/config/config-error.js';
-import { readSettings, resolveSettings } from '../../src/config/read-settings.js';
+import { resolveSettings as readAll, readSettings, type Sources } from '../../src/config/read-settings.js';
 import { flagName, SETTING_KEYS, SETTINGS, settingOf, variableName } from '../../src/config/settings.js';
 
 const nothing = { flags: {}, env: {} };
+const resolveSettings = (sources: Sources) => readAll(sources).settings;
 const file = (content: unknown) => ({ ...nothing, file: { path: '/x/drover.config.json', content } });
+
+/** As the kubelet makes them, with a named port. */
+const serviceLinks = (service: string, host: string, port: number, portName: string) => ({
+  [`${service}_SERVICE_HOST`]: host,
+  [`${service}_SERVICE_PORT`]: `${port}`,
+  [`${service}_SERVICE_PORT_${portName}`]: `${port}`,
+  [`${service}_PORT`]: `tcp://${host}:${port}`,
+  [`${service}_PORT_${port}_TCP`]: `tcp://${host}:${port}`,
+  [`${service}_PORT_${port}_TCP_PROTO`]: 'tcp',
+  [`${service}_PORT_${port}_TCP_PORT`]: `${port}`,
+  [`${service}_PORT_${port}_TCP_ADDR`]: host,
+});
 
 describe('settings', () => {
   it('have the documented defaults', () => {
@@ -82,7 +95,6 @@ describe('settings', () => {
     [file({ tokens: [{ role: 'king', token: 'x' }] }), 'roles are viewer, operator, admin, client, worker'],
     [file({ prot: 1 }), 'unknown setting "prot" in /x/drover.config.json: did you mean port?'],
     [file([]), 'expected an object of settings'],
-    [{ flags: {}, env: { DROVER_DATABSE_URL: 'x' } }, 'did you mean DROVER_DATABASE_URL?'],
   ])('refuse bad input %#', (sources, message) => {
     expect(() => resolveSettings(sources)).toThrow(ConfigError);
     expect(() => resolveSettings(sources)).toThrow(message);
@@ -94,6 +106,43 @@ describe('settings', () => {
         expect.objectContaining({ message: expect.not.stringContaining('hunter2') }),
       );
     }
+  });
+
+  it('ignore the variables that Kubernetes makes from Services, whatever these are called', () => {
+    const env = {
+      ...serviceLinks('DROVER', '10.0.0.1', 8420, 'HTTP'),
+      ...serviceLinks('DROVER_DB', 'fd00::1', 5432, 'TCP_POSTGRESQL'),
+      DROVER_TOKEN: 'x',
+    };
+    const { settings, ignored } = readAll({ flags: {}, env });
+    expect(settings).toMatchObject({ port: 8420, token: 'x' });
+    expect(ignored).toEqual({ serviceLinks: Object.keys(env).filter((name) => name !== 'DROVER_TOKEN'), unknown: [] });
+  });
+
+  it('take DROVER_PORT for the setting unless it is an address, and then refuse what is not a number', () => {
+    expect(resolveSettings({ flags: {}, env: { DROVER_PORT: '9000' } }).port).toBe(9000);
+    for (const value of ['http://10.0.0.1:8420', 'tcp://', 'tcp', '10.0.0.1']) {
+      expect(() => resolveSettings({ flags: {}, env: { DROVER_PORT: value } })).toThrow(
+        'port: expected a whole number',
+      );
+    }
+  });
+
+  it('tell of unknown environment variables, with a suggestion only if a name is close', () => {
+    const env = {
+      DROVER_DATABSE_URL: 'x',
+      DROVER_LOGLEVEL: 'x',
+      DROVER_SERVICE_HOST: 'drover.example.com',
+      DROVER_DB_PASSWORD: 'x',
+      DROVER_ID: 'x',
+    };
+    expect(readAll({ flags: {}, env }).ignored.unknown).toEqual([
+      { name: 'DROVER_DATABSE_URL', suggestion: 'DROVER_DATABASE_URL' },
+      { name: 'DROVER_LOGLEVEL', suggestion: 'DROVER_LOG_LEVEL' },
+      { name: 'DROVER_SERVICE_HOST', suggestion: undefined },
+      { name: 'DROVER_DB_PASSWORD', suggestion: undefined },
+      { name: 'DROVER_ID', suggestion: undefined },
+    ]);
   });
 
   it("leave the test suite's own variables alone", () => {
@@ -119,7 +168,8 @@ describe('the configuration file', () => {
     cwd = await mkdtemp(join(tmpdir(), 'drover-config-'));
   });
   afterEach(() => rm(cwd, { recursive: true }));
-  const read = (configPath?: string, env = {}) => readSettings({ flags: {}, env, cwd, configPath });
+  const read = (configPath?: string, env = {}) =>
+    readSettings({ flags: {}, env, cwd, configPath }).then(({ settings }) => settings);
 
   it('is not needed', async () => {
     expect((await read()).port).toBe(8420);

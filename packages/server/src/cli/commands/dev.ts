@@ -12,6 +12,7 @@ import type { ConfiguredToken } from '../../config/server-config.js';
 import { SETTINGS, type Settings } from '../../config/settings.js';
 import { addSettingFlags, type CliContext, settingsFor } from '../context.js';
 import { createDevView, type DevView } from '../dev-view.js';
+import { logIgnored } from '../ignored-variables.js';
 import { prettyLine } from '../logger.js';
 import { runSampleLoad } from '../sample-load.js';
 import { runUntilStopped, type Teardown } from '../stop-signal.js';
@@ -31,13 +32,14 @@ export function addDevCommand(program: Command, context: CliContext): void {
     .description('Run everything on this machine: embedded PostgreSQL, server, worker and sample jobs.')
     .option('--no-samples', 'add no sample jobs');
   addSettingFlags(command, 'dev').action(async (options: DevOptions) => {
-    const settings = await settingsFor(command, 'dev', context);
+    const { settings, ignored } = await settingsFor(command, 'dev', context);
     const view = createDevView(context.stdout);
     const logger = pino(
       // The user watches the view, so the log only shows warnings and errors.
       { level: settings.logLevel === 'info' ? 'warn' : settings.logLevel },
       { write: (line) => view.print(settings.logFormat === 'json' ? line.trimEnd() : prettyLine(line)) },
     );
+    logIgnored(logger, ignored);
     await runUntilStopped(async ({ signal, teardown }) => {
       let isReady = false;
       teardown.add(async () => {
