@@ -1,7 +1,7 @@
 /** Starts the server of a command. Errors name the flag to change. */
 import { createServer as createTcpServer } from 'node:net';
 import type { Logger } from 'pino';
-import { checkServerConfig, toServerConfig } from '../config/check-exposure.js';
+import { checkDatabaseChoice, checkServerConfig, toServerConfig } from '../config/check-exposure.js';
 import type { ConfiguredToken, ServerConfig } from '../config/server-config.js';
 import type { Settings } from '../config/settings.js';
 import { createServer } from '../server.js';
@@ -23,6 +23,7 @@ export async function openServer(settings: Settings, options: OpenServerOptions)
   const { context, logger, teardown, signal } = options;
   // All checks that need no database come before a database is started.
   checkServerConfig(toServerConfig(settings, ''));
+  checkDatabaseChoice(settings);
   await requireFreePort(settings);
   signal.throwIfAborted();
   const database = await openDatabase(settings, { context, logger, teardown });

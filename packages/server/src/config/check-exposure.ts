@@ -36,6 +36,25 @@ export function checkServerConfig(config: ServerConfig): void {
   }
 }
 
+/**
+ * Without a database URL a database is only created if this is asked for: a server in a container whose URL is missing
+ * would otherwise begin with an empty database, and lose it with the container.
+ */
+export function checkDatabaseChoice({
+  databaseUrl,
+  embedded,
+  dataDir,
+}: Pick<Settings, 'databaseUrl' | 'embedded' | 'dataDir'>): void {
+  if (databaseUrl !== undefined && embedded) {
+    throw new ConfigError('embedded: expected either this or databaseUrl, got both');
+  }
+  if (databaseUrl !== undefined || embedded) return;
+  throw new ConfigError(
+    'databaseUrl: expected the address of your PostgreSQL (DROVER_DATABASE_URL or --database-url), got none; ' +
+      `to run an embedded PostgreSQL in ${dataDir} instead, use --embedded (DROVER_EMBEDDED=true)`,
+  );
+}
+
 /** Without tokens a server listens on loopback only, unless `insecure` is set. */
 export function checkExposure(config: Pick<ServerConfig, 'host' | 'tokens' | 'insecure'>): void {
   const names = new Set<string>();

@@ -64,9 +64,15 @@ export const SETTINGS = {
   },
   databaseUrl: {
     kind: databaseAddress(),
-    description: 'The PostgreSQL database. Default: an embedded one in `dataDir`.',
+    description: 'The PostgreSQL database. `dev` needs none: it runs an embedded one.',
     commands: databases,
     secret: true,
+  },
+  embedded: {
+    kind: boolean(),
+    default: false,
+    description: 'Run an embedded PostgreSQL in `dataDir` instead of using `databaseUrl`.',
+    commands: ['server', 'node', 'migrate'],
   },
   dataDir: {
     kind: text('a path', (value) => value.length > 0 && !value.includes('\0')),

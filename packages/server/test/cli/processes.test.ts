@@ -148,6 +148,16 @@ describe('drover server and drover worker', () => {
   });
 });
 
+it('drover migrate and drover server run an embedded database if they are told so', async () => {
+  const env = { DROVER_EMBEDDED: 'true' };
+  expect(await drover(['migrate'], { cwd, env })).toMatchObject({ code: 0, stdout: 'applied schema\n' });
+  const server = start(['server', '--embedded', '--port', '0']);
+  const url = await addressOf(server, LISTENING);
+  expect((await drover(['job', 'add', 'later', '--url', url])).code).toBe(0);
+  expect(await server.end()).toBe(0);
+  expect(server.text()).not.toContain('migration applied');
+});
+
 describe('drover migrate', () => {
   it('says what it applied', async () => {
     const database = await createTestDatabase({ empty: true });

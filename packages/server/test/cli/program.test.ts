@@ -1,4 +1,7 @@
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { drover } from './run-cli.js';
 
@@ -38,6 +41,26 @@ describe('the command drover', () => {
     expect(exposed.stderr).toContain('--insecure');
   });
 
+  it('creates no database unless it is asked to', async () => {
+    const cwd = await mkdtemp(join(tmpdir(), 'drover-cli-'));
+    for (const command of ['server', 'node', 'migrate']) {
+      expect(await drover([command], { cwd, env: { NODE_ENV: 'production' } })).toEqual({
+        code: 2,
+        stdout: '',
+        stderr:
+          'drover: databaseUrl: expected the address of your PostgreSQL (DROVER_DATABASE_URL or --database-url), got none; ' +
+          'to run an embedded PostgreSQL in .drover instead, use --embedded (DROVER_EMBEDDED=true)\n',
+      });
+      const both = { DROVER_EMBEDDED: 'true', DROVER_DATABASE_URL: 'postgres://127.0.0.1:1/x' };
+      expect(await drover([command], { cwd, env: both })).toMatchObject({
+        code: 2,
+        stderr: 'drover: embedded: expected either this or databaseUrl, got both\n',
+      });
+    }
+    expect(await readdir(cwd)).toEqual([]);
+    await rm(cwd, { recursive: true });
+  });
+
   it('warns once of environment variables that are no settings, and carries on', async () => {
     const env = { DROVER_TOKN: 'x', DROVER_FLAVOUR: 'mint', DROVER_PORT: 'tcp://10.0.0.1:8420' };
     const warning = 'ignored unknown environment variables: DROVER_TOKN (did you mean DROVER_TOKEN?), DROVER_FLAVOUR';
@@ -71,7 +94,7 @@ describe('the command drover', () => {
     const address = taken.address();
     const port = typeof address === 'object' && address ? String(address.port) : '';
     for (const command of ['server', 'node', 'dev']) {
-      const { code, stderr } = await drover([command, '--port', port]);
+      const { code, stderr } = await drover([command, '--port', port, ...(command === 'dev' ? [] : ['--embedded'])]);
       expect(code).toBe(1);
       expect(stderr).toContain(`port ${port} on 127.0.0.1 is taken`);
       expect(stderr).toContain('--port');

@@ -32,7 +32,8 @@ export function addDevCommand(program: Command, context: CliContext): void {
     .description('Run everything on this machine: embedded PostgreSQL, server, worker and sample jobs.')
     .option('--no-samples', 'add no sample jobs');
   addSettingFlags(command, 'dev').action(async (options: DevOptions) => {
-    const { settings, ignored } = await settingsFor(command, 'dev', context);
+    const { settings: given, ignored } = await settingsFor(command, 'dev', context);
+    const settings = { ...given, embedded: given.databaseUrl === undefined };
     const view = createDevView(context.stdout);
     const logger = pino(
       // The user watches the view, so the log only shows warnings and errors.
