@@ -4,6 +4,7 @@
  */
 import { DroverError, invalidInput, type NewScheduleInput, nameSchema, newScheduleSchema } from '@drover/protocol';
 import { JOB, type JobReference } from './job-definition.js';
+import { toJson } from './json.js';
 import { refuse, refuseUnknownOptions } from './options.js';
 import { validate } from './standard-schema.js';
 
@@ -55,6 +56,7 @@ export function defineSchedule<Input = unknown>(options: DefineScheduleOptions<I
   const { name, job, payload, jobOptions, ...timing } = options;
   if (!nameSchema.safeParse(name).success)
     refuse('defineSchedule', 'name', name, 'a name of letters, digits and _ . : / @ -');
+  toJson(payload, 'defineSchedule: payload');
   const defaults = typeof job === 'string' ? { type: job } : job[JOB].defaults;
   const schedule = { ...timing, job: { ...defaults, payload, ...jobOptions } } as NewScheduleInput;
   const parsed = newScheduleSchema.safeParse(schedule);
@@ -68,5 +70,7 @@ export function defineSchedule<Input = unknown>(options: DefineScheduleOptions<I
 /** Throws if the payload does not match the schema of the job type. */
 export async function checkSchedulePayload({ name, schedule, job }: ScheduleDefinition): Promise<void> {
   if (typeof job === 'string' || job.payload === undefined) return;
-  await validate(job.payload, schedule.job.payload, `the payload of schedule ${name}`);
+  const { payload } = schedule.job;
+  const field = `the payload of schedule ${name}`;
+  await validate(job.payload, toJson(payload, field).value, field, payload);
 }

@@ -2,12 +2,13 @@
  * Encodes a definition, a payload and options as the JSON of one new job. The client, children of handlers and the
  * transactional enqueue all use it, so the same call means the same job.
  *
- * The payload is checked against its schema but sent as given. Only the worker's run of the schema transforms it, so
- * a transform happens once.
+ * The schema checks the payload as JSON, which is what the worker gets: a Date is a string there. The payload is sent as
+ * given. Only the worker's run of the schema transforms it, so a transform happens once.
  */
 import {
   type BulkJob,
   DroverError,
+  type FieldIssue,
   invalidInput,
   JOB_OPTION_NAMES,
   nameSchema,
@@ -22,6 +23,7 @@ import {
   type JobReference,
   type JobToAdd,
 } from './job-definition.js';
+import { type Json, toJson } from './json.js';
 import { refuse, refuseUnknownOptions } from './options.js';
 import { validate } from './standard-schema.js';
 
@@ -36,14 +38,36 @@ export function encodeJob(
   options: EnqueueOptions | undefined,
 ): EncodedJob | Promise<EncodedJob> {
   const definition = definitionOf(reference);
-  const checked = checkPayload(definition, payload);
-  if (checked instanceof Promise) return checked.then(() => encodeChecked(definition, payload, options));
-  return encodeChecked(definition, payload, options);
+  const json = toJson(payload, 'payload');
+  const checked = checkPayload(definition, json, payload, 'payload');
+  if (checked instanceof Promise) return checked.then(() => encodeChecked(definition, json, options));
+  return encodeChecked(definition, json, options);
 }
 
-/** Throws, or returns a promise that rejects, if the payload does not match. */
-export function checkPayload(definition: JobDefinition, payload: unknown): unknown {
-  return definition.payload === undefined ? undefined : validate(definition.payload, payload, 'payload');
+/** Encodes one of many jobs. Its errors say which one. */
+export function encodeJobAt(jobs: readonly JobToAdd[], index: number): EncodedJob | Promise<EncodedJob> {
+  const { job, payload, options } = jobs[index] as JobToAdd;
+  const fail = (error: unknown): never => {
+    throw error instanceof DroverError ? atPlace(error, index) : error;
+  };
+  try {
+    const encoded = encodeJob(job, payload, options);
+    return encoded instanceof Promise ? encoded.catch(fail) : encoded;
+  } catch (error) {
+    return fail(error);
+  }
+}
+
+function atPlace({ code, message, details }: DroverError, index: number): DroverError {
+  const place = `jobs[${index}]`;
+  const issues = (details as { issues?: readonly FieldIssue[] } | undefined)?.issues ?? [];
+  const placed = issues.map((issue) => ({ ...issue, field: `${place}.${issue.field}` }));
+  return new DroverError(code, `${place}: ${message}`, { issues: placed });
+}
+
+/** Throws, or returns a promise that rejects, if the payload does not match. `field` names it in the error. */
+export function checkPayload(definition: JobDefinition, json: Json, given: unknown, field: string): unknown {
+  return definition.payload === undefined ? undefined : validate(definition.payload, json.value, field, given);
 }
 
 /** The whole job as one JSON object. */
@@ -76,10 +100,9 @@ function isList(value: JobReference | readonly JobToAdd[]): value is readonly Jo
 /** Encodes a job whose payload has been checked. */
 export function encodeChecked(
   definition: JobDefinition,
-  payload: unknown,
+  { text }: Json,
   options: EnqueueOptions | undefined,
 ): EncodedJob {
-  const text = payloadText(payload);
   if (options !== undefined) return encodeWithOptions(definition, text, options);
   return { id: newId(), definition, head: definition[JOB].encodedDefaults, payload: text };
 }
@@ -96,14 +119,4 @@ function encodeWithOptions(definition: JobDefinition, payload: string, options: 
 /** An option given as `undefined` must not hide the definition's default. */
 function withoutUndefined(options: EnqueueOptions): Partial<EnqueueOptions> {
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
-}
-
-function payloadText(payload: unknown): string {
-  try {
-    return JSON.stringify(payload) ?? 'null';
-  } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    const message = `expected a value that JSON can represent: ${reason}`;
-    throw new DroverError('invalid_request', `payload: ${message}`, { issues: [{ field: 'payload', message }] });
-  }
 }

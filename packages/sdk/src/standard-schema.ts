@@ -24,6 +24,7 @@ export type StandardSchema<Input = unknown, Output = Input> = {
 
 const SHOWN_ISSUES = 20;
 const SHOWN_VALUE_LENGTH = 100;
+const DATE_REMEDY = 'JSON carries a Date as a string, so use a schema that accepts it, such as z.coerce.date()';
 
 export function isStandardSchema(value: unknown): value is StandardSchema {
   if ((typeof value !== 'object' && typeof value !== 'function') || value === null) return false;
@@ -33,21 +34,24 @@ export function isStandardSchema(value: unknown): value is StandardSchema {
 
 /**
  * The schema's output for a value. Returns a promise only if the schema itself is asynchronous, so that the usual
- * case costs no turn of the microtask queue.
+ * case costs no turn of the microtask queue. `given` is the value before it became JSON.
  */
 export function validate<Output>(
   schema: StandardSchema<unknown, Output>,
   value: unknown,
   what: string,
+  given: unknown = value,
 ): Output | Promise<Output> {
   const checked = schema['~standard'].validate(value);
-  if (checked instanceof Promise) return checked.then((result) => outputOf(result, value, what));
-  return outputOf(checked, value, what);
+  if (checked instanceof Promise) return checked.then((result) => outputOf(result, { value, what, given }));
+  return outputOf(checked, { value, what, given });
 }
 
-function outputOf<Output>(result: SchemaResult<Output>, value: unknown, what: string): Output {
+type Subject = { value: unknown; what: string; given: unknown };
+
+function outputOf<Output>(result: SchemaResult<Output>, subject: Subject): Output {
   if (result.issues === undefined) return result.value;
-  const issues = result.issues.slice(0, SHOWN_ISSUES).map((issue) => toFieldIssue(issue, value, what));
+  const issues = result.issues.slice(0, SHOWN_ISSUES).map((issue) => toFieldIssue(issue, subject));
   const sentences = issues.map((issue) =>
     issue.value === undefined
       ? `${issue.field}: ${issue.message}`
@@ -56,16 +60,19 @@ function outputOf<Output>(result: SchemaResult<Output>, value: unknown, what: st
   throw new DroverError('invalid_request', sentences.join('; '), { issues });
 }
 
-function toFieldIssue(issue: SchemaIssue, input: unknown, what: string): FieldIssue {
-  const path = (issue.path ?? []).map((part) => (typeof part === 'object' ? part.key : part));
+function toFieldIssue({ path: issuePath = [], message }: SchemaIssue, { value, what, given }: Subject): FieldIssue {
+  const path = issuePath.map((part) => (typeof part === 'object' ? part.key : part));
   const field = fieldName([what, ...path]);
-  const value = path.reduce<unknown>(
+  const found = valueAt(value, path);
+  if (valueAt(given, path) instanceof Date) return { field, message: `${message}; ${DATE_REMEDY}` };
+  return found === undefined ? { field, message } : { field, message, value: shorten(found) };
+}
+
+function valueAt(root: unknown, path: readonly PropertyKey[]): unknown {
+  return path.reduce<unknown>(
     (parent, key) => (typeof parent === 'object' && parent !== null ? Reflect.get(parent, key) : undefined),
-    input,
+    root,
   );
-  return value === undefined
-    ? { field, message: issue.message }
-    : { field, message: issue.message, value: shorten(value) };
 }
 
 function shorten(value: unknown): string {

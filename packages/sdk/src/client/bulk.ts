@@ -6,7 +6,7 @@
  * When a request fails, the call rejects; the requests before it have taken effect.
  */
 import { type BulkJob, LIMITS, writeBulk } from '@drover/protocol';
-import { type EncodedJob, encodeJob } from '../encode-job.js';
+import { type EncodedJob, encodeJobAt } from '../encode-job.js';
 import type { JobDefinition, JobToAdd } from '../job-definition.js';
 
 /** Bytes that one job adds to a request for its id and line breaks, besides head and payload. */
@@ -47,8 +47,7 @@ async function encodeChunk(items: readonly JobToAdd[], from: number): Promise<Ch
   let bytes = 0;
   let index = from;
   for (; index < items.length && jobs.length < LIMITS.batchJobs; index++) {
-    const { job: reference, payload, options } = items[index] as JobToAdd;
-    const encoded = encodeJob(reference, payload, options);
+    const encoded = encodeJobAt(items, index);
     const job = encoded instanceof Promise ? await encoded : encoded;
     bytes += sizeAtMost(job);
     if (jobs.length > 0 && bytes > LIMITS.requestBytes) break;

@@ -15,6 +15,7 @@ import {
   type Schedule,
 } from '@drover/protocol';
 import { checkSchedulePayload, type ScheduleDefinition } from '../define-schedule.js';
+import { toJson } from '../json.js';
 import { choiceOption, refuse, refuseUnknownOptions } from '../options.js';
 import type { Api } from './api.js';
 
@@ -48,6 +49,7 @@ export class Schedules {
     if (typeof first !== 'string') await checkSchedulePayload(first);
     const [name, body] = typeof first === 'string' ? [first, given] : [first.name, first.schedule];
     if (body === undefined) refuse('schedules.put', 'schedule', body, 'a schedule');
+    toJson(body.job?.payload, 'job.payload');
     return await this.#api.call('putSchedule', { params: { name }, body });
   }
 

@@ -6,7 +6,7 @@
  * text a second time.
  */
 import { LIMITS } from '@drover/protocol';
-import { type EncodedJob, encodeJob, jobsToAdd, jobText } from '../encode-job.js';
+import { type EncodedJob, encodeJob, encodeJobAt, jobsToAdd, jobText } from '../encode-job.js';
 import type { JobReference, JobToAdd, PayloadArguments } from '../job-definition.js';
 
 /** Runs one statement with `$1`-style parameters on the connection that holds the transaction. */
@@ -46,8 +46,9 @@ export async function enqueueManyWith(
   const added: PendingJob[] = [];
   let texts: string[] = [];
   let length = 0;
-  for (const { job: reference, payload, options } of jobsToAdd(first, payloads)) {
-    const job = await encodeJob(reference, payload, options);
+  const jobs = jobsToAdd(first, payloads);
+  for (let index = 0; index < jobs.length; index++) {
+    const job = await encodeJobAt(jobs, index);
     const text = jobText(job);
     if (texts.length >= LIMITS.batchJobs || length + text.length > MAX_STATEMENT_LENGTH) {
       await query(ENQUEUE_MANY, [`[${texts.join(',')}]`]);

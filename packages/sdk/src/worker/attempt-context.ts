@@ -12,8 +12,12 @@ import type {
   JobLogMethod,
   JobReference,
 } from '../job-definition.js';
+import { toJson } from '../json.js';
 import type { LogFields, Logger } from '../logger.js';
 import type { Attempt } from './attempt.js';
+
+/** Its name in errors. `payload` is that of the running job. */
+const CHILD_PAYLOAD = 'child.payload';
 
 /** What a context needs from its worker. */
 export type ContextServices = {
@@ -76,7 +80,7 @@ export class AttemptContext implements JobContext {
 
   get progress(): (value: unknown) => void {
     return (value) => {
-      const text = JSON.stringify(value) ?? 'null';
+      const { text } = toJson(value, 'progress');
       if (text.length > LIMITS.progressBytes) {
         throw new DroverError(
           'invalid_request',
@@ -107,8 +111,9 @@ function addChild(
     throw new DroverError('batch_too_large', `expected at most ${LIMITS.childrenPerJob} children per job`);
   }
   const definition = definitionOf(reference);
-  const checked = checkPayload(definition, payload);
-  const child = encodeChecked(definition, payload, options);
+  const json = toJson(payload, CHILD_PAYLOAD);
+  const checked = checkPayload(definition, json, payload, CHILD_PAYLOAD);
+  const child = encodeChecked(definition, json, options);
   // A parsed copy, so that later changes of the payload by the handler have no effect.
   attempt.children.push(JSON.parse(jobText(child)) as NewJob);
   if (checked instanceof Promise) awaitCheck(attempt, checked);

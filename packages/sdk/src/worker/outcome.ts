@@ -36,21 +36,23 @@ export type Ending = {
   random: number;
 };
 
-/** `mismatch` is the result schema's error. */
-export type Returned = { value: unknown; mismatch: unknown; children: NewJob[] | undefined };
+/** What a handler returned: `snooze()`, a result as JSON, or a result that cannot be sent or does not match its schema. */
+export type Returned = { snooze: Snooze } | { result: string | undefined } | { mismatch: unknown };
 
 /** The outcome of a handler that returned. Undefined if the job is no longer ours. */
-export function outcomeOfReturn(ending: Ending, { value, mismatch, children }: Returned): Outcome | undefined {
+export function outcomeOfReturn(
+  ending: Ending,
+  returned: Returned,
+  children: NewJob[] | undefined,
+): Outcome | undefined {
   const stopped = outcomeOfStop(ending);
   if (stopped !== 'as it ended') return stopped;
   const { assignment, runMs } = ending;
   const { id, fence } = assignment;
-  if (Snooze.isOne(value)) return { id, fence, kind: 'snoozed', runMs, inMs: value.delayMs };
-  if (mismatch !== undefined) return failure(assignment, runMs, mismatch, 'invalid_result');
-  const result = value === undefined ? undefined : resultText(value);
-  if (result instanceof Error) return failure(assignment, runMs, result, 'invalid_result');
+  if ('snooze' in returned) return { id, fence, kind: 'snoozed', runMs, inMs: returned.snooze.delayMs };
+  if ('mismatch' in returned) return failure(assignment, runMs, returned.mismatch, 'invalid_result');
   const outcome: Outcome = { id, fence, kind: 'succeeded', runMs };
-  if (result !== undefined) outcome.result = result;
+  if (returned.result !== undefined) outcome.result = returned.result;
   if (children !== undefined && children.length > 0) outcome.children = children;
   return outcome;
 }
@@ -109,17 +111,6 @@ function outcomeOfStop(ending: Ending, cause?: unknown): Outcome | undefined | '
 
 function backoffOf({ assignment, random }: Ending): number {
   return backoffDelayMs(assignment.backoff ?? DEFAULT_BACKOFF, assignment.attempt, random);
-}
-
-/** The result as JSON, or the reason why it cannot be encoded. */
-function resultText(value: unknown): string | undefined | Error {
-  try {
-    // the server limits the length; the reporter keeps it below the size of a frame
-    return JSON.stringify(value);
-  } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    return new TypeError(`the result cannot be encoded as JSON: ${reason}`, { cause });
-  }
 }
 
 export function describeError(error: unknown, code: string | undefined): JobError {

@@ -8,12 +8,13 @@
 import { LIMITS, type Outcome } from '@drover/protocol';
 import { Snooze } from '../errors.js';
 import { JOB, type JobContext, type RunnableJob } from '../job-definition.js';
+import { toJson } from '../json.js';
 import type { Logger } from '../logger.js';
 import { type StandardSchema, validate } from '../standard-schema.js';
 import type { Attempt } from './attempt.js';
 import { AttemptContext, type ContextServices } from './attempt-context.js';
 import { IsolatedRunner } from './isolation/isolated-runner.js';
-import { type Ending, outcomeOfError, outcomeOfInvalidPayload, outcomeOfReturn } from './outcome.js';
+import { type Ending, outcomeOfError, outcomeOfInvalidPayload, outcomeOfReturn, type Returned } from './outcome.js';
 import { limitTime } from './time-limit.js';
 
 const MICROSECONDS = 1000;
@@ -86,8 +87,9 @@ export class Runner {
       const run = job.run as (context: JobContext) => unknown;
       const value = await run(context);
       if (attempt.checksUnderWay !== undefined) await Promise.all(attempt.checksUnderWay);
-      const mismatch = job.result === undefined ? undefined : await checkResult(job.result, value);
-      return outcomeOfReturn(this.#ending(attempt, startedAt), { value, mismatch, children: attempt.children });
+      const checking = resultOf(job, value);
+      const returned = checking instanceof Promise ? await checking : checking;
+      return outcomeOfReturn(this.#ending(attempt, startedAt), returned, attempt.children);
     } catch (error) {
       return outcomeOfError(this.#ending(attempt, startedAt), error);
     } finally {
@@ -131,14 +133,20 @@ export class Runner {
 
 type Checked = AttemptContext | { mismatch: unknown };
 
-/** The mismatch of a result with its schema, if any. The result itself is sent as the handler returned it. */
-async function checkResult(schema: StandardSchema, value: unknown): Promise<unknown> {
-  if (Snooze.isOne(value)) return undefined;
+/** The result as JSON, checked by its schema, if there is one. Returns a promise only if the schema is asynchronous. */
+function resultOf({ result: schema }: RunnableJob, value: unknown): Returned | Promise<Returned> {
+  if (Snooze.isOne(value)) return { snooze: value };
   try {
-    await validate(schema, value, 'result');
-    return undefined;
-  } catch (error) {
-    return error;
+    const json = toJson(value, 'result');
+    const returned = { result: value === undefined ? undefined : json.text };
+    const checked = schema === undefined ? undefined : validate(schema, json.value, 'result', value);
+    if (!(checked instanceof Promise)) return returned;
+    return checked.then(
+      () => returned,
+      (mismatch: unknown) => ({ mismatch }),
+    );
+  } catch (mismatch) {
+    return { mismatch };
   }
 }
 

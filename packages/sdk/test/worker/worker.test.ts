@@ -1,7 +1,7 @@
 import { type Assignment, DroverError } from '@drover/protocol';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { defineJob, handle, PermanentError, type RunnableJob, snooze } from '../../src/index.js';
+import { defineJob, handle, type JobContext, PermanentError, type RunnableJob, snooze } from '../../src/index.js';
 import { createWorker, type Worker, type WorkerOptions } from '../../src/worker/index.js';
 import { gate } from '../support/gate.js';
 import { assignment, type PeerConnection, StreamPeer } from '../support/stream-peer.js';
@@ -184,6 +184,41 @@ describe('running jobs', () => {
     const connection = await registered(workerWith([handler]));
     connection.assign(assignment('parent', null));
     expect(await connection.takeOutcomes(1)).toMatchObject([{ kind: 'failed', error: { name: 'DroverError' } }]);
+  });
+
+  it.each([
+    [
+      'a result',
+      () => ({ rows: [{ id: 1n }] }),
+      'result.rows[0].id: expected a value that JSON can represent, got a BigInt',
+    ],
+    [
+      'a child',
+      ({ enqueue }) => enqueue('child', { of: new Map() }).id,
+      'child.payload.of: expected a value that JSON can represent, got a Map',
+    ],
+    [
+      'progress',
+      ({ progress }) => progress({ percent: Number.NaN }),
+      'progress.percent: expected a value that JSON can represent, got NaN',
+    ],
+  ] as [string, (context: JobContext) => unknown, string][])(
+    'fails an attempt whose JSON cannot represent %s',
+    async (_what, run, message) => {
+      const connection = await registered(workerWith([handle(echo, run)]));
+      connection.assign(assignment('echo', 1));
+      const [outcome] = await connection.takeOutcomes(1);
+      expect(outcome).toMatchObject({ kind: 'failed', error: { message: expect.stringContaining(message) } });
+    },
+  );
+
+  it('does not repeat an attempt whose result its reader could not get', async () => {
+    const dated = defineJob({ type: 'echo', result: z.object({ at: z.date() }) });
+    const connection = await registered(workerWith([handle(dated, () => ({ at: new Date(0) }))]));
+    connection.assign(assignment('echo', 1));
+    const [outcome] = await connection.takeOutcomes(1);
+    expect(outcome).toMatchObject({ error: { code: 'invalid_result', message: expect.stringContaining('a Date as') } });
+    expect(outcome).not.toHaveProperty('retryInMs');
   });
 
   it('sends the latest progress of a job', async () => {
