@@ -33,7 +33,7 @@ export const adapter = {
 
   async startServer({ system, databaseUrl, directory, log }) {
     const port = await freePort();
-    const child = spawn(process.execPath, [serverProgram, 'server', '--port', String(port)], {
+    const child = spawn(process.execPath, [serverProgram, 'server', '--insecure', '--port', String(port)], {
       stdio: ['ignore', log, log],
       cwd: directory, // no configuration file here
       env: {

@@ -25,7 +25,7 @@ export type ServerProcess = OwnedProcess & { readonly url: string; readonly port
 export async function launchServer(options: ServerOptions): Promise<ServerProcess> {
   const port = options.port ?? (await freePort());
   const flags = Object.entries({ port: String(port), ...options.flags }).flatMap(([key, value]) => [`--${key}`, value]);
-  const env = { DROVER_DATABASE_URL: options.databaseUrl, ...options.env };
+  const env = { DROVER_DATABASE_URL: options.databaseUrl, DROVER_INSECURE: 'true', ...options.env };
   const { command = ['server'], program = CLI } = options;
   const started = startProcess(`${command[0]} ${port}`, program, [...command, ...flags], env);
   return Object.assign(started, { url: `http://127.0.0.1:${port}`, port });

@@ -1,6 +1,7 @@
 /**
  * Authentication. A bearer token of the configuration has a name and a role. Without any tokens, every caller has all
- * rights; therefore the server then listens on loopback only and checks what browsers send (see browser-guard).
+ * rights; the command line starts such a server only if it is asked to, and what browsers send is checked (see
+ * browser-guard).
  *
  * Only hashes are kept. Each check compares all of them in constant time, so the response time reveals neither the
  * length of a token nor how much of a guess is right.
@@ -63,7 +64,7 @@ export function requireKnown(principal: Principal | undefined): asserts principa
 
 /** Authorizes the opening of a stream. Throws unless the caller has one of these roles. */
 export function createAuthorizer(
-  config: Pick<ServerConfig, 'tokens' | 'insecure'>,
+  config: Pick<ServerConfig, 'host' | 'tokens' | 'insecure'>,
   roles: Route['roles'],
 ): (request: IncomingMessage) => Principal {
   const browserGuard = createBrowserGuard(config);

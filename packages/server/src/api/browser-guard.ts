@@ -18,17 +18,19 @@ export type BrowserGuard = {
 
 const SAFE_METHODS = new Set(['GET', 'HEAD', 'OPTIONS']);
 
-export function createBrowserGuard(config: Pick<ServerConfig, 'tokens' | 'insecure'>): BrowserGuard {
+export function createBrowserGuard(config: Pick<ServerConfig, 'host' | 'tokens' | 'insecure'>): BrowserGuard {
   if (config.tokens.length > 0) return { check() {} };
+  // whoever opens a server to other machines cannot say under which names they reach it
+  const acceptsAnyHost = config.insecure && !isLoopback(config.host);
 
   return {
     check({ method, headers }) {
       const host = headers.host ?? '';
-      if (!config.insecure && !isLoopback(hostName(host))) {
+      if (!acceptsAnyHost && !isLoopback(hostName(host))) {
         throw new DroverError(
           'forbidden',
           `a server without tokens answers only to names of this machine such as localhost, got the host ${JSON.stringify(host)}: ` +
-            'configure tokens, or use --insecure',
+            'configure tokens',
         );
       }
       // A WebSocket upgrade is a GET, and browsers let any page open one.

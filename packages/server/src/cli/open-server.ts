@@ -16,14 +16,16 @@ export type OpenServerOptions = {
   signal: AbortSignal;
   /** Tokens for this process's own use, in addition to the configured ones. */
   ownTokens?: ConfiguredToken[];
+  /** It may start without tokens on loopback. */
+  openOnLoopback?: boolean;
 };
 
 /** The address of the running server. */
 export async function openServer(settings: Settings, options: OpenServerOptions): Promise<string> {
   const { context, logger, teardown, signal } = options;
   // All checks that need no database come before a database is started.
-  checkServerConfig(toServerConfig(settings, ''));
   checkDatabaseChoice(settings);
+  checkServerConfig(toServerConfig(settings, ''), options);
   await requireFreePort(settings);
   signal.throwIfAborted();
   const database = await openDatabase(settings, { context, logger, teardown });

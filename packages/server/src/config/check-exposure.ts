@@ -25,9 +25,13 @@ export function toServerConfig(settings: Settings, databaseUrl: string): ServerC
   };
 }
 
-/** Throws if the server would accept unauthenticated callers unintentionally, or take jobs from live workers. */
-export function checkServerConfig(config: ServerConfig): void {
-  checkExposure(config);
+/**
+ * Throws if the server would accept unauthenticated callers unintentionally, or take jobs from live workers. With
+ * `openOnLoopback` it needs no tokens on loopback: only `drover dev` asks for this.
+ */
+export function checkServerConfig(config: ServerConfig, options: { openOnLoopback?: boolean } = {}): void {
+  checkTokens(config.tokens);
+  checkExposure(config, options);
   if (config.leaseMs < BEATS_PER_LEASE * config.beatMs) {
     throw new ConfigError(
       `lease: expected at least ${BEATS_PER_LEASE} beats of ${formatDuration(config.beatMs)}, ` +
@@ -55,11 +59,23 @@ export function checkDatabaseChoice({
   );
 }
 
-/** Without tokens a server listens on loopback only, unless `insecure` is set. */
-export function checkExposure(config: Pick<ServerConfig, 'host' | 'tokens' | 'insecure'>): void {
+/** Without tokens every caller may do everything, so a server needs them, or `insecure`. */
+export function checkExposure(
+  config: Pick<ServerConfig, 'host' | 'tokens' | 'insecure'>,
+  { openOnLoopback = false }: { openOnLoopback?: boolean } = {},
+): void {
+  if (config.tokens.length > 0 || config.insecure || (openOnLoopback && isLoopback(config.host))) return;
+  const reachable = openOnLoopback ? ` on ${config.host}, which other machines can reach` : '';
+  throw new ConfigError(
+    `tokens: expected at least one${reachable} (DROVER_TOKENS="role:token"; \`openssl rand -base64 32\` makes one), got none; ` +
+      'to let every caller do everything, use --insecure (DROVER_INSECURE=true)',
+  );
+}
+
+function checkTokens(tokens: ServerConfig['tokens']): void {
   const names = new Set<string>();
   const secrets = new Set<string>();
-  for (const { name, token } of config.tokens) {
+  for (const { name, token } of tokens) {
     if (token.length < MIN_TOKEN_LENGTH) {
       throw new ConfigError(
         `tokens: "${name}" has ${token.length} characters, expected at least ${MIN_TOKEN_LENGTH}: ` +
@@ -71,11 +87,6 @@ export function checkExposure(config: Pick<ServerConfig, 'host' | 'tokens' | 'in
     names.add(name);
     secrets.add(token);
   }
-  if (config.tokens.length > 0 || config.insecure || isLoopback(config.host)) return;
-  throw new ConfigError(
-    `host: ${config.host} can be reached from other machines and there are no tokens: ` +
-      'set DROVER_TOKENS="role:token", or --insecure to let everybody in',
-  );
 }
 
 export function isLoopback(host: string): boolean {

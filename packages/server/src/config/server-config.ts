@@ -16,7 +16,7 @@ export type ServerConfig = {
   host: string;
   databaseUrl: string;
   tokens: ConfiguredToken[];
-  /** Allows an address other than loopback without tokens. */
+  /** Everyone who reaches the server may do everything, even without tokens. */
   insecure: boolean;
   /** The address that workers are told. Undefined: derived from host and port. */
   publicUrl: string | undefined;

@@ -54,7 +54,7 @@ export const SETTINGS = {
   host: {
     kind: text('a host name or an IP address', (value) => /^[\w.:[\]-]+$/.test(value)),
     default: '127.0.0.1',
-    description: 'Address to listen on. Any address except loopback needs `tokens`.',
+    description: 'Address to listen on.',
     commands: servers,
   },
   publicUrl: {
@@ -91,7 +91,7 @@ export const SETTINGS = {
   insecure: {
     kind: boolean(),
     default: false,
-    description: 'Allow all requests without a token.',
+    description: 'Start without `tokens`: everyone who reaches the server may do everything.',
     commands: servers,
   },
   retention: {

@@ -133,7 +133,7 @@ describe('drover server and drover worker', () => {
   });
 
   it('let a running job finish before they stop', async () => {
-    const server = start(['server', '--port', '0'], { DROVER_DATABASE_URL: database.url });
+    const server = start(['server', '--insecure', '--port', '0'], { DROVER_DATABASE_URL: database.url });
     const url = await addressOf(server, LISTENING);
     const worker = start(['worker', SAMPLES, '--url', url]);
     await worker.says(/worker is ready/);
@@ -151,7 +151,7 @@ describe('drover server and drover worker', () => {
 it('drover migrate and drover server run an embedded database if they are told so', async () => {
   const env = { DROVER_EMBEDDED: 'true' };
   expect(await drover(['migrate'], { cwd, env })).toMatchObject({ code: 0, stdout: 'applied schema\n' });
-  const server = start(['server', '--embedded', '--port', '0']);
+  const server = start(['server', '--embedded', '--insecure', '--port', '0']);
   const url = await addressOf(server, LISTENING);
   expect((await drover(['job', 'add', 'later', '--url', url])).code).toBe(0);
   expect(await server.end()).toBe(0);
@@ -180,7 +180,7 @@ describe('drover migrate', () => {
 
 it('the commands that change a job print its new state', async () => {
   const database = await createTestDatabase();
-  const server = start(['server', '--port', '0'], { DROVER_DATABASE_URL: database.url });
+  const server = start(['server', '--insecure', '--port', '0'], { DROVER_DATABASE_URL: database.url });
   const url = await addressOf(server, LISTENING);
   const run = (...args: string[]) => drover([...args, '--url', url]);
   const id = (await run('job', 'add', 'later', '--delay', '1h', '--tag', 'a', '--tag', 'b')).stdout.trim();

@@ -36,9 +36,12 @@ describe('the command drover', () => {
     expect(badPort.stderr).toBe(
       'drover: port: expected a whole number from 0 to 65535, got "eighty" (from flag --port)\n',
     );
-    const exposed = await drover(['server', '--host', '0.0.0.0', '--database-url', 'postgres://nowhere/x']);
-    expect(exposed).toMatchObject({ code: 2 });
-    expect(exposed.stderr).toContain('--insecure');
+    for (const command of ['server', 'node']) {
+      const open = await drover([command, '--database-url', 'postgres://nowhere/x']);
+      expect(open).toMatchObject({ code: 2, stderr: expect.stringContaining('tokens: expected at least one') });
+    }
+    const exposed = await drover(['dev', '--host', '0.0.0.0', '--database-url', 'postgres://nowhere/x']);
+    expect(exposed).toMatchObject({ code: 2, stderr: expect.stringContaining('which other machines can reach') });
   });
 
   it('creates no database unless it is asked to', async () => {
@@ -67,7 +70,9 @@ describe('the command drover', () => {
     const client = await drover(['queues', ...NOWHERE], { env });
     expect(client.code).toBe(3);
     expect(client.stderr.split('\n')[0]).toBe(`drover: ${warning}`);
-    const server = await drover(['server', '--log-level', 'debug'], { env: { ...env, DROVER_LEASE: '1s' } });
+    const server = await drover(['server', '--embedded', '--insecure', '--log-level', 'debug'], {
+      env: { ...env, DROVER_LEASE: '1s' },
+    });
     expect(server.code).toBe(2);
     const [warned, ignored] = server.stderr.split('\n').map((line) => line.startsWith('{') && JSON.parse(line));
     expect(warned).toMatchObject({ level: 40, event: 'settings.unknown-variables', msg: warning });
@@ -94,7 +99,8 @@ describe('the command drover', () => {
     const address = taken.address();
     const port = typeof address === 'object' && address ? String(address.port) : '';
     for (const command of ['server', 'node', 'dev']) {
-      const { code, stderr } = await drover([command, '--port', port, ...(command === 'dev' ? [] : ['--embedded'])]);
+      const flags = command === 'dev' ? [] : ['--embedded', '--insecure'];
+      const { code, stderr } = await drover([command, '--port', port, ...flags]);
       expect(code).toBe(1);
       expect(stderr).toContain(`port ${port} on 127.0.0.1 is taken`);
       expect(stderr).toContain('--port');

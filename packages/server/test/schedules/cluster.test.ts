@@ -20,6 +20,7 @@ import { checkLedger } from './support/check-ledger.js';
 const SCHEDULES = Number(process.env.DROVER_TEST_SCHEDULES ?? 2000);
 const SECONDS = Number(process.env.DROVER_TEST_SECONDS ?? 8);
 const TEST_MS = 60_000 + 2 * SECONDS * 1000;
+const FLAGS = ['--beat', '500ms', '--lease', '3s', '--log-format', 'json'];
 const LISTENING = /"address":"(http:[^"]+)"/;
 
 let cwd: string;
@@ -39,7 +40,7 @@ afterEach(async () => {
 });
 
 async function startServer(failpoint?: string): Promise<{ server: CliProcess; url: string }> {
-  const server = startDrover(['server', '--port', '0', '--beat', '500ms', '--lease', '3s', '--log-format', 'json'], {
+  const server = startDrover(['server', '--insecure', '--port', '0', ...FLAGS], {
     cwd,
     env: { DROVER_DATABASE_URL: database.url, ...environmentOf({ failpoint }) },
   });

@@ -69,7 +69,10 @@ async function startAll({ settings, options, context, view, logger, signal, tear
   const own: ConfiguredToken = { name: `dev-${process.pid}`, role: 'admin', token };
   // Loaded only here: commands that just call a server start much faster without it.
   const { openServer } = await import('../open-server.js');
-  const address = await openServer(settings, { context, logger, teardown, signal, ownTokens: [own] });
+  const address = await openServer(settings, {
+    ...{ context, logger, teardown, signal, ownTokens: [own] },
+    openOnLoopback: true,
+  });
   const credential = settings.tokens.length === 0 ? undefined : token;
 
   const worker = startWorkerProcess({

@@ -62,7 +62,7 @@ export function createProcesses(): Processes {
       const port = await freePort();
       const url = `http://127.0.0.1:${port}`;
       const env = { DROVER_DATABASE_URL: databaseUrl, ...environmentOf({ failpoint }) };
-      const server = start(CLI, ['server', '--port', String(port), ...FLAGS, ...flags], env);
+      const server = start(CLI, ['server', '--insecure', '--port', String(port), ...FLAGS, ...flags], env);
       await until('the server answers', async () => {
         if (server.child.exitCode !== null) throw new Error(`the server ended at its start:\n${server.log()}`);
         // one that a failpoint ends at its start has been there
