@@ -31,6 +31,10 @@ export type HandleOptions = {
 
 const OPTION_NAMES = ['type', 'payload', 'result', 'run', 'module', 'isolation', ...JOB_DEFAULT_NAMES] as const;
 
+// The compiler reports the errors of the last overload, so the last one accepts a handler and every option.
+export function defineJob<Input = unknown, ResultInput = unknown, Output = Input, Result = ResultInput>(
+  options: DefineJobOptions<Input, Result, Output, ResultInput> & { run?: undefined },
+): JobDefinition<Input, Result, Output, ResultInput>;
 /** With `run` and without a `result` schema, the type of the result is what `run` returns. */
 export function defineJob<Input = unknown, Result = unknown, Output = Input>(
   options: DefineJobOptions<Input, Result, Output, Result> &
@@ -40,9 +44,6 @@ export function defineJob<Input = unknown, ResultInput = unknown, Output = Input
   options: DefineJobOptions<Input, Result, Output, ResultInput> &
     HandleOptions & { run: RunJob<NoInfer<Output>, NoInfer<ResultInput>> },
 ): JobDefinition<Input, Result, Output, ResultInput> & { readonly run: RunJob<Output, ResultInput> };
-export function defineJob<Input = unknown, ResultInput = unknown, Output = Input, Result = ResultInput>(
-  options: DefineJobOptions<Input, Result, Output, ResultInput> & { run?: undefined },
-): JobDefinition<Input, Result, Output, ResultInput>;
 export function defineJob(options: DefineJobOptions & HandleOptions & { run?: unknown }): JobDefinition {
   refuseUnknownOptions('defineJob', options, OPTION_NAMES);
   const { payload, result, isolation, run, module, ...given } = options;

@@ -3,7 +3,7 @@
  * `client.schedules.put` or `client.schedules.sync` sends it to the servers.
  */
 import { DroverError, invalidInput, type NewScheduleInput, nameSchema, newScheduleSchema } from '@drover/protocol';
-import { JOB, type JobReference } from './job-definition.js';
+import { JOB, type JobReference, type PayloadField } from './job-definition.js';
 import { toJson } from './json.js';
 import { refuse, refuseUnknownOptions } from './options.js';
 import { validate } from './standard-schema.js';
@@ -18,10 +18,9 @@ export type DefineScheduleOptions<Input> = ScheduleOptions & {
   name: string;
   /** A definition, or the name of a type that is defined elsewhere. */
   job: JobReference<Input>;
-  /** Checked against the schema of the job type when the schedule is put. */
-  payload?: NoInfer<Input>;
   jobOptions?: ScheduledJobOptions;
-};
+  /** The payload is checked against the schema of the job type when the schedule is put. */
+} & PayloadField<Input>;
 
 export type ScheduleDefinition = {
   readonly name: string;

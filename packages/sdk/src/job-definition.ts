@@ -57,7 +57,21 @@ export type EnqueueOptions = JobOptionsInput;
 /** One of many jobs to add at once. */
 export type JobToAdd = { job: JobReference; payload?: unknown; options?: EnqueueOptions | undefined };
 
+/** Many jobs to add at once: for each job type a `JobToAdd` with a payload of that type. */
+export type JobsToAdd<References extends readonly JobReference[]> = {
+  [Index in keyof References]: { job: References[Index]; options?: EnqueueOptions | undefined } & PayloadField<
+    InputOf<References[Index]>
+  >;
+};
+
+type InputOf<Reference> = Reference extends JobDefinition<infer Input> ? Input : unknown;
+
 /** The payload is optional where its type allows `undefined`. */
+export type PayloadField<Input> = undefined extends Input
+  ? { payload?: NoInfer<Input> | undefined }
+  : { payload: NoInfer<Input> };
+
+/** As `PayloadField`, as arguments. */
 export type PayloadArguments<Input> = undefined extends Input
   ? [payload?: NoInfer<Input>, options?: EnqueueOptions]
   : [payload: NoInfer<Input>, options?: EnqueueOptions];

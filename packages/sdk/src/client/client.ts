@@ -16,7 +16,7 @@ import {
   writeBulk,
 } from '@drover/protocol';
 import { definitionOf, encodeJob, jobsToAdd } from '../encode-job.js';
-import type { JobDefinition, JobReference, JobToAdd, PayloadArguments } from '../job-definition.js';
+import type { JobDefinition, JobReference, JobsToAdd, JobToAdd, PayloadArguments } from '../job-definition.js';
 import { durationOption, integerOption, MAX_TIMER_MS, refuse, refuseUnknownOptions } from '../options.js';
 import { givenToken, serverUrls } from '../server-urls.js';
 import { Api } from './api.js';
@@ -107,7 +107,9 @@ export class Client {
     job: JobReference<Input, Result>,
     payloads: readonly NoInfer<Input>[],
   ): Promise<EnqueuedJob<Result>[]>;
-  enqueueMany(jobs: readonly JobToAdd[]): Promise<EnqueuedJob[]>;
+  enqueueMany<References extends readonly JobReference[]>(
+    jobs: readonly [...JobsToAdd<References>],
+  ): Promise<EnqueuedJob[]>;
   async enqueueMany(
     first: JobReference | readonly JobToAdd[],
     payloads: readonly unknown[] = [],

@@ -7,7 +7,7 @@
  */
 import { LIMITS } from '@drover/protocol';
 import { type EncodedJob, encodeJob, encodeJobAt, jobsToAdd, jobText } from '../encode-job.js';
-import type { JobReference, JobToAdd, PayloadArguments } from '../job-definition.js';
+import type { JobReference, JobsToAdd, JobToAdd, PayloadArguments } from '../job-definition.js';
 
 /** Runs one statement with `$1`-style parameters on the connection that holds the transaction. */
 export type Query = (sql: string, params: unknown[]) => Promise<unknown>;
@@ -37,7 +37,10 @@ export function enqueueManyWith<Input>(
   job: JobReference<Input>,
   payloads: readonly NoInfer<Input>[],
 ): Promise<PendingJob[]>;
-export function enqueueManyWith(query: Query, jobs: readonly JobToAdd[]): Promise<PendingJob[]>;
+export function enqueueManyWith<References extends readonly JobReference[]>(
+  query: Query,
+  jobs: readonly [...JobsToAdd<References>],
+): Promise<PendingJob[]>;
 export async function enqueueManyWith(
   query: Query,
   first: JobReference | readonly JobToAdd[],
