@@ -7,7 +7,9 @@ import { durationSchema, MAX_DURATION_MS } from './duration.js';
 
 const MAX_LISTED_DELAYS = 100;
 
-export const backoffSchema = z.discriminatedUnion('kind', [
+const KIND_EXPECTED = 'expected "exponential", "fixed" or "list"';
+
+const kinds = [
   z.strictObject({
     kind: z.literal('exponential'),
     /** Delay before the second attempt. */
@@ -29,7 +31,11 @@ export const backoffSchema = z.discriminatedUnion('kind', [
     delays: z.array(durationSchema).min(1).max(MAX_LISTED_DELAYS),
     jitter: z.number().min(0).max(1).default(0),
   }),
-]);
+] as const;
+
+export const backoffSchema = z.discriminatedUnion('kind', kinds, {
+  error: ({ code }) => (code === 'invalid_union' ? KIND_EXPECTED : undefined),
+});
 
 /** As given by a user. */
 export type BackoffInput = z.input<typeof backoffSchema>;

@@ -10,7 +10,7 @@ export function describeIssues(error: z.ZodError, input: unknown, place = ''): F
   return error.issues.slice(0, SHOWN_ISSUES).map((issue) => {
     const value = valueAt(input, issue.path);
     const field = [place, fieldName(issue.path)].filter((part) => part !== '').join('.') || '(body)';
-    const message = issue.code === 'unrecognized_keys' ? unknownKeys(issue.keys) : issue.message;
+    const message = messageOf(issue, value);
     return value === undefined ? { field, message } : { field, message, value: shorten(value) };
   });
 }
@@ -22,6 +22,55 @@ export function invalidInput(error: z.ZodError, input: unknown, place?: string):
     value === undefined ? `${field}: ${message}` : `${field}: ${message}, got ${String(value)}`,
   );
   return new DroverError('invalid_request', sentences.join('; '), { issues });
+}
+
+/** How zod begins the messages that no schema of ours has replaced. They name the type of the value, which follows. */
+const DEFAULT_MESSAGE = /^(?:Invalid (?:input|option)|Too (?:small|big))\b/;
+
+function messageOf(issue: z.core.$ZodIssue, value: unknown): string {
+  if (issue.code === 'unrecognized_keys') return unknownKeys(issue.keys);
+  const expected = DEFAULT_MESSAGE.test(issue.message) ? expectedBy(issue) : undefined;
+  if (expected === undefined) return issue.message;
+  return value === undefined ? `expected ${expected}, got nothing` : `expected ${expected}`;
+}
+
+function expectedBy(issue: z.core.$ZodIssue): string | undefined {
+  switch (issue.code) {
+    case 'invalid_type':
+      return KINDS[issue.expected] ?? issue.expected;
+    case 'invalid_value':
+      return choiceOf(issue.values);
+    case 'too_small':
+      return sizeOf(issue.origin, 'at least', issue.minimum);
+    case 'too_big':
+      return sizeOf(issue.origin, 'at most', issue.maximum);
+    default:
+      return undefined;
+  }
+}
+
+const KINDS: Readonly<Record<string, string>> = {
+  string: 'a string',
+  number: 'a number',
+  int: 'a whole number',
+  boolean: 'true or false',
+  array: 'a list',
+  object: 'an object',
+};
+
+const UNITS: Readonly<Record<string, readonly [one: string, many: string]>> = {
+  string: [' character', ' characters'],
+  array: [' item', ' items'],
+};
+
+function choiceOf(values: readonly unknown[]): string {
+  const shown = values.map((value) => JSON.stringify(value) ?? String(value));
+  return shown.length === 1 ? (shown[0] as string) : `one of ${shown.join(', ')}`;
+}
+
+function sizeOf(origin: string, bound: string, limit: number | bigint): string {
+  const [one, many] = UNITS[origin] ?? ['', ''];
+  return `${bound} ${limit}${Number(limit) === 1 ? one : many}`;
 }
 
 function unknownKeys(keys: string[]): string {

@@ -130,14 +130,14 @@ describe('a body is refused', () => {
     [{ queue: 'a b' }, 'jobs[3].queue', /^expected a name of letters/, '"a b"'],
     [{ delay: 'soon' }, 'jobs[3].delay', /^expected a duration such as "30s"/, '"soon"'],
     [{ backoff: { kind: 'list', delays: ['1s', 'x'] } }, 'jobs[3].backoff.delays[1]', /^expected a duration/, '"x"'],
-    [{ priority: 1001 }, 'jobs[3].priority', /<=1000/, '1001'],
-    [{ ids: [] }, 'jobs[3].ids', />=1 items/, '[]'],
+    [{ priority: 1001 }, 'jobs[3].priority', /^expected at most 1000$/, '1001'],
+    [{ ids: [] }, 'jobs[3].ids', /^expected at least 1 item$/, '[]'],
     [{ ids: ['mine'] }, 'jobs[3].ids[0]', /^expected a UUID$/, '"mine"'],
-    [{ ids: undefined }, 'jobs[3].ids', /expected array/, undefined],
+    [{ ids: undefined }, 'jobs[3].ids', /^expected a list, got nothing$/, undefined],
     [{ id: ID }, 'jobs[3]', /^unknown field "id"$/, expect.any(String)],
     [{ payload: 1 }, 'jobs[3]', /^unknown field "payload"$/, expect.any(String)],
     [{ colour: 'red' }, 'jobs[3]', /^unknown field "colour"$/, expect.any(String)],
-    [{ type: undefined }, 'jobs[3].type', /expected string/, undefined],
+    [{ type: undefined }, 'jobs[3].type', /expected a string, got nothing/, undefined],
     [
       { delay: 1, runAt: '2030-01-31T12:00:00Z' },
       'jobs[3].runAt',
@@ -156,7 +156,7 @@ describe('a body is refused', () => {
   test.each([['5'], ['"a"'], ['null'], ['[1]'], ['1']])('for the head %s, which is not an object', (line) => {
     const error = errorFor(...good, line, '4');
     expect(error.code).toBe('invalid_request');
-    expect(error.message).toBe(`jobs[3]: Invalid input: expected object, received ${typeOf(line)}, got ${line}`);
+    expect(error.message).toBe(`jobs[3]: expected an object, got ${line}`);
   });
 
   test.each([
@@ -186,9 +186,3 @@ describe('a body is refused', () => {
     }
   });
 });
-
-function typeOf(json: string): string {
-  const value: unknown = JSON.parse(json);
-  if (value === null) return 'null';
-  return Array.isArray(value) ? 'array' : typeof value;
-}

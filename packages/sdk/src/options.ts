@@ -49,9 +49,22 @@ export function choiceOption<Choice extends string>(
 }
 
 export function refuse(where: string, name: string, value: unknown, expected: string): never {
+  return refuseShown(where, name, typeof value === 'string' ? JSON.stringify(value) : kindOf(value), expected);
+}
+
+/** `shown`: the value, or what is wrong with it, in words. */
+export function refuseShown(where: string, name: string, shown: string, expected: string): never {
   const message = `expected ${expected}`;
-  const shown = typeof value === 'string' ? JSON.stringify(value) : String(value);
   throw new DroverError('invalid_request', `${where}: ${name}: ${message}, got ${shown}`, {
     issues: [{ field: name, message, value: shown }],
   });
+}
+
+/** A value in a few words: `[object Object]` and the source of a function say nothing. */
+export function kindOf(value: unknown): string {
+  if (typeof value === 'function') return 'a function';
+  if (Array.isArray(value)) return 'a list';
+  if (typeof value !== 'object' || value === null) return String(value);
+  const { name } = (value.constructor as { name?: string } | undefined) ?? {};
+  return name === undefined || name === '' || name === 'Object' ? 'an object' : `an object of class ${name}`;
 }

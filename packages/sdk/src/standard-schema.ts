@@ -55,7 +55,7 @@ function outputOf<Output>(result: SchemaResult<Output>, subject: Subject): Outpu
   const sentences = issues.map((issue) =>
     issue.value === undefined
       ? `${issue.field}: ${issue.message}`
-      : `${issue.field}: ${issue.message}, got ${issue.value}`,
+      : `${issue.field}: ${issue.message}; the value is ${issue.value}`,
   );
   throw new DroverError('invalid_request', sentences.join('; '), { issues });
 }

@@ -7,6 +7,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DroverError, type ErrorCode, type JobState } from '@drover/protocol';
+import { describeConnectError, lacksTls } from '../connect-error.js';
 import { ConnectionError } from '../errors.js';
 import { serverError } from '../server-error.js';
 import { type HttpAnswer, type RequestText, type ServerAddress, serverAddress } from './http-transport.js';
@@ -121,8 +122,8 @@ function isDone(error: Error, states: readonly JobState[] = []): boolean {
 }
 
 function noAnswer(cause: unknown, server: ServerAddress): Failure {
-  const reason = cause instanceof Error ? cause.message || cause.name : String(cause);
-  return { error: new ConnectionError(`no answer from ${server.href}: ${reason}`, { cause }), repeatable: true };
+  const error = new ConnectionError(`no answer from ${server.href}: ${describeConnectError(cause)}`, { cause });
+  return { error, repeatable: !lacksTls(cause) };
 }
 
 function read(answer: HttpAnswer, server: ServerAddress): { body: unknown } | Failure {

@@ -17,7 +17,9 @@ import {
   choiceOption,
   durationOption,
   integerOption,
+  kindOf,
   refuse,
+  refuseShown,
   refuseUnknownOptions,
 } from '../options.js';
 import { givenToken, serverUrls } from '../server-urls.js';
@@ -136,17 +138,19 @@ function checkJobs(where: string, jobs: readonly RunnableJob[]): void {
       `${where}: cannot start a worker in the process of an isolated handler; export the job from a module that starts no worker`,
     );
   }
-  if (!Array.isArray(jobs)) refuse(where, 'jobs', jobs, 'a list of jobs');
-  for (const job of jobs) {
-    if (!isRunnableJob(job)) {
-      const shown = isJobDefinition(job) ? `the definition of "${job.type}" without run` : job;
-      refuse(where, 'jobs', shown, 'jobs from defineJob with run, or from handle');
-    }
-    const { isolation, module } = job[JOB];
-    if (isolation === undefined || module !== undefined) continue;
-    const expected = `the option module: import.meta.url of the isolated job "${job.type}"`;
-    refuse(where, 'jobs.module', module, expected);
+  if (!Array.isArray(jobs)) refuse(where, 'jobs', jobs, 'a list of jobs with handlers');
+  if (jobs.length === 0) refuseShown(where, 'jobs', 'an empty list', 'at least one job with a handler');
+  for (const [index, job] of jobs.entries()) checkJob(where, job, `jobs[${index}]`);
+}
+
+function checkJob(where: string, job: unknown, place: string): void {
+  if (!isRunnableJob(job)) {
+    const shown = isJobDefinition(job) ? `the definition of "${job.type}" without a handler` : kindOf(job);
+    refuseShown(where, place, shown, 'a job with a handler: defineJob with run, or handle(definition, run)');
   }
+  const { isolation, module } = job[JOB];
+  if (isolation === undefined || module !== undefined) return;
+  refuse(where, `${place}.module`, module, `the option module: import.meta.url of the isolated job "${job.type}"`);
 }
 
 function folderOption(where: string, name: string, value: unknown): string | undefined {
@@ -157,7 +161,9 @@ function folderOption(where: string, name: string, value: unknown): string | und
 function typesOf(jobs: readonly RunnableJob[]): string[] {
   const types = jobs.map(({ type }) => type);
   const repeated = types.find((type, index) => types.indexOf(type) !== index);
-  if (repeated !== undefined) refuse('createWorker', 'jobs', repeated, 'one handler for each job type');
+  if (repeated !== undefined) {
+    refuseShown('createWorker', 'jobs', `two for "${repeated}"`, 'one handler for each job type');
+  }
   return types;
 }
 

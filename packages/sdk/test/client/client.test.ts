@@ -73,7 +73,7 @@ describe('enqueue', () => {
     const client = clientOf({ url: server.url });
     await expect(client.enqueue(greet, { at: 5 } as never)).rejects.toMatchObject({
       code: 'invalid_request',
-      message: expect.stringMatching(/^payload\.at: .*got 5$/),
+      message: expect.stringMatching(/^payload\.at: .*the value is 5$/),
     });
     await expect(client.enqueue('bare', 1, { prioriti: 1 } as never)).rejects.toThrow('did you mean "priority"?');
     await expect(client.enqueue('bare', 1n)).rejects.toThrow(/^payload: expected a value that JSON can represent/);

@@ -90,7 +90,7 @@ describe('registration', () => {
   it('is refused with the nearest name for an unknown option', () => {
     expect(() => workerWith([echoHandler], { slot: 3 } as never)).toThrow('did you mean "slots"?');
     expect(() => workerWith([echoHandler, echoHandler])).toThrow('one handler for each job type');
-    expect(() => workerWith([])).toThrow(/types/);
+    expect(() => workerWith([])).toThrow('at least one job');
   });
 });
 
@@ -141,7 +141,7 @@ describe('running jobs', () => {
     expect(byKind[0]).toMatchObject({ kind: 'succeeded', result: '2031' });
     expect(byKind[1]).toMatchObject({
       kind: 'failed',
-      error: { code: 'invalid_payload', message: expect.stringMatching(/^payload\.at: .*got 5$/) },
+      error: { code: 'invalid_payload', message: expect.stringMatching(/^payload\.at: .*the value is 5$/) },
     });
     expect(calls).toBe(1);
   });

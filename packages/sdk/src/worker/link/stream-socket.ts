@@ -10,6 +10,7 @@ import { createRequire } from 'node:module';
 import type { ServerMessage } from '@drover/protocol';
 import { DroverError, isErrorCode } from '@drover/protocol/errors';
 import { LIMITS } from '@drover/protocol/limits';
+import { describeConnectError } from '../../connect-error.js';
 import { serverError } from '../../server-error.js';
 import type { Patience } from './patience.js';
 
@@ -72,7 +73,7 @@ export class StreamSocket {
     socket.on('message', (data) => this.#receive(String(data)));
     socket.on('unexpected-response', (_request, response) => this.#readRefusal(response));
     socket.on('error', (error) => {
-      this.#reason ??= error.message || error.name;
+      this.#reason ??= describeConnectError(error);
     });
     this.ended = new Promise((resolve) => {
       socket.on('close', (code) => resolve(this.#end(code)));

@@ -1,9 +1,7 @@
-/** Mistakes that users make, each with the exact message that they get. Read the table aloud when you change one. */
-import { describe, expect, it } from 'vitest';
+/** Payloads that the SDK refuses. */
+import { createClient, defineJob, defineSchedule } from '@drover/sdk';
 import { z } from 'zod';
-import { createClient, defineJob, defineSchedule } from '../src/index.js';
-
-type Row = readonly [mistake: string, call: () => unknown, message: string];
+import { describeMistakes } from './support/mistakes.js';
 
 /** Nothing listens there: these mistakes are found before anything is sent. */
 const client = createClient({ url: 'http://127.0.0.1:9' });
@@ -12,7 +10,7 @@ const order = defineJob({
   payload: z.object({ items: z.array(z.object({ price: z.number() })), at: z.date().optional() }),
 });
 
-const PAYLOADS: readonly Row[] = [
+describeMistakes('payloads', [
   [
     'a BigInt in a payload',
     () => client.enqueue('order.place', { items: [{}, {}, { price: 5n }] }),
@@ -62,21 +60,11 @@ const PAYLOADS: readonly Row[] = [
   [
     'a payload of the wrong type',
     () => client.enqueue(order, { items: [{ price: '5' }] } as never),
-    'payload.items[0].price: Invalid input: expected number, received string, got "5"',
+    'payload.items[0].price: Invalid input: expected number, received string; the value is "5"',
   ],
   [
     'a Map in the payload of a schedule',
     () => defineSchedule({ name: 'nightly', every: '1d', job: 'report', payload: { of: new Map() } }),
     'defineSchedule: payload.of: expected a value that JSON can represent, got a Map; send Object.fromEntries(map)',
   ],
-];
-
-describe.each([['payloads', PAYLOADS]] as const)('%s', (_part, rows) => {
-  it.each(rows)('%s', async (_mistake, call, message) => {
-    const error = await Promise.resolve()
-      .then(call)
-      .catch((thrown: unknown) => thrown);
-    expect(error).toBeInstanceOf(Error);
-    expect((error as Error).message).toBe(message);
-  });
-});
+]);
