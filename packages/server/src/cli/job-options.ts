@@ -1,4 +1,5 @@
 /** Converts the flags of `job add` and `job list` to the input of the API. */
+import { readFile } from 'node:fs/promises';
 import {
   invalidInput,
   JOB_OPTION_NAMES,
@@ -8,6 +9,8 @@ import {
   newJobSchema,
 } from '@drover/protocol';
 import { type Command, Option } from 'commander';
+import { jsonProblem } from '../base/json-problem.js';
+import { systemProblem } from '../base/system-problem.js';
 import { UsageError } from './exit-codes.js';
 
 type JobFlag = {
@@ -77,6 +80,18 @@ export function parseJson(text: string, name: string): unknown {
     throw new UsageError(
       `${name}: expected JSON such as '{"name":"Ada"}' or '"text"', got ${JSON.stringify(text.slice(0, 80))}`,
     );
+  }
+}
+
+/** `flag` names the file. */
+export async function readJsonFile(path: string, flag: string): Promise<unknown> {
+  const text = await readFile(path, 'utf8').catch((error: unknown) => {
+    throw new UsageError(`${flag}: cannot read ${path}: ${systemProblem(error)}`);
+  });
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new UsageError(`${flag}: ${path} is not valid JSON: ${jsonProblem(text)}`);
   }
 }
 

@@ -33,7 +33,7 @@ export function createProgram(context: CliContext): Command {
     .description('Distributed jobs on PostgreSQL alone.')
     .version(VERSION, '-V, --version', 'print the version')
     .option('--json', 'print JSON for programs instead of text for people')
-    .option('--config <file>', 'configuration file [drover.config.json or drover.config.mjs] (DROVER_CONFIG)')
+    .option('--config <file>', 'configuration file, JSON or a module [drover.config.json] (DROVER_CONFIG)')
     .helpOption('-h, --help', 'print this help')
     .configureHelp({ showGlobalOptions: true })
     .configureOutput({

@@ -2,8 +2,9 @@
 import { type Client, createClient } from '@drover/sdk';
 import type { Command } from 'commander';
 import { type CliContext, type GlobalOptions, settingsFor } from './context.js';
-import { unknownVariablesText } from './ignored-variables.js';
+
 import { printJson, printLine } from './output.js';
+import { warningTexts } from './setting-warnings.js';
 
 /** Short, because a person waits for the answer. */
 const TIMEOUT = '10s';
@@ -14,8 +15,8 @@ export async function withClient<Value>(
   context: CliContext,
   work: (client: Client) => Promise<Value>,
 ): Promise<Value> {
-  const { settings, ignored } = await settingsFor(command, 'client', context);
-  warn(command, context, unknownVariablesText(ignored));
+  const { settings, ...findings } = await settingsFor(command, 'client', context);
+  for (const message of warningTexts(findings)) warn(command, context, message);
   const { url, token } = settings;
   const client = createClient({ url, token, timeout: TIMEOUT, retries: RETRIES });
   try {
@@ -25,8 +26,7 @@ export async function withClient<Value>(
   }
 }
 
-function warn(command: Command, context: CliContext, message: string | undefined): void {
-  if (message === undefined) return;
+function warn(command: Command, context: CliContext, message: string): void {
   if (command.optsWithGlobals<GlobalOptions>().json) printJson(context.stderr, { warning: { message } });
   else printLine(context.stderr, `drover: ${message}`);
 }

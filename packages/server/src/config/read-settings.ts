@@ -3,17 +3,14 @@
  * refused, and so is an unknown setting in a file. An unknown environment variable is only reported, because other
  * programs may have set it.
  */
-import { readFile, stat } from 'node:fs/promises';
-import { resolve } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { nearest } from '@drover/protocol';
 import { ConfigError } from './config-error.js';
+import { readConfigFile } from './config-file.js';
 import { isServiceLink } from './service-links.js';
 import { flagName, SETTING_KEYS, type SettingKey, type Settings, settingOf, variableName } from './settings.js';
 
 const PREFIX = 'DROVER_';
 const CONFIG_VARIABLE = 'DROVER_CONFIG';
-const DEFAULT_FILES = ['drover.config.json', 'drover.config.mjs'];
 /** Only tests read such variables; a server on a developer's machine must start despite them. */
 const TEST_PREFIX = 'DROVER_TEST_';
 const SHOWN_VALUE_LENGTH = 80;
@@ -25,9 +22,11 @@ export type Sources = {
   file?: { path: string; content: unknown };
 };
 
-/** The settings, and the environment variables that were ignored. */
+/** The settings, and what the operator should know of their sources. */
 export type ReadSettings = {
   settings: Settings;
+  /** Of the configuration file. */
+  warnings: string[];
   ignored: {
     /** Addresses of Kubernetes Services. */
     serviceLinks: string[];
@@ -44,12 +43,12 @@ export async function readSettings(options: {
   cwd: string;
 }): Promise<ReadSettings> {
   const { flags, env, cwd } = options;
-  const file = await readConfigFile(options.configPath ?? (env[CONFIG_VARIABLE] || undefined), cwd);
-  return resolveSettings(file ? { flags, env, file } : { flags, env });
+  const { file, warnings } = await readConfigFile(options.configPath ?? (env[CONFIG_VARIABLE] || undefined), cwd);
+  return { ...resolveSettings(file ? { flags, env, file } : { flags, env }), warnings };
 }
 
 /** Combines the sources. Pure. */
-export function resolveSettings(sources: Sources): ReadSettings {
+export function resolveSettings(sources: Sources): Omit<ReadSettings, 'warnings'> {
   const fromFile = knownKeys(sources.file);
   const { env, ignored } = sortVariables(sources.env);
   const values = SETTING_KEYS.map((key): [SettingKey, unknown] => {
@@ -72,8 +71,10 @@ function parse(key: SettingKey, given: unknown, source: string): unknown {
   const { kind, secret } = settingOf(key);
   const value = kind.parse(given);
   if (value !== undefined) return value;
-  const shown = secret ? '' : `, got ${(JSON.stringify(given) ?? String(given)).slice(0, SHOWN_VALUE_LENGTH)}`;
-  throw new ConfigError(`${key}: expected ${kind.expected}${shown} (from ${source})`);
+  const shown = secret
+    ? kind.problem?.(given)
+    : `got ${(JSON.stringify(given) ?? String(given)).slice(0, SHOWN_VALUE_LENGTH)}`;
+  throw new ConfigError(`${key}: expected ${kind.expected}${shown ? `, ${shown}` : ''} (from ${source})`);
 }
 
 function knownKeys(file: Sources['file']): Partial<Record<SettingKey, unknown>> {
@@ -113,51 +114,4 @@ function nearestVariable(name: string, known: readonly string[]): string | undef
 function suggest(word: string, known: readonly string[]): string {
   const near = nearest(word, known);
   return near ? `: did you mean ${near}?` : '';
-}
-
-async function readConfigFile(given: string | undefined, cwd: string): Promise<Sources['file'] | undefined> {
-  const path = given === undefined ? await findConfigFile(cwd) : resolve(cwd, given);
-  if (path === undefined) return undefined;
-  if (path.endsWith('.json')) return { path, content: parseJson(path, await readText(path)) };
-  if (path.endsWith('.mjs') || path.endsWith('.js')) return { path, content: await importDefault(path) };
-  throw new ConfigError(`configuration file ${path}: expected a name that ends in .json or .mjs`);
-}
-
-async function findConfigFile(cwd: string): Promise<string | undefined> {
-  const paths = DEFAULT_FILES.map((name) => resolve(cwd, name));
-  const present = await Promise.all(paths.map((path) => stat(path).catch(() => undefined)));
-  const found = paths.filter((_, index) => present[index]);
-  if (found.length > 1) throw new ConfigError(`there are both ${found.join(' and ')}: keep one, or choose by --config`);
-  return found[0];
-}
-
-async function readText(path: string): Promise<string> {
-  try {
-    return await readFile(path, 'utf8');
-  } catch (error) {
-    throw new ConfigError(`cannot read configuration file ${path}: ${messageOf(error)}`, { cause: error });
-  }
-}
-
-function parseJson(path: string, content: string): unknown {
-  try {
-    return JSON.parse(content);
-  } catch (error) {
-    throw new ConfigError(`configuration file ${path} is not valid JSON: ${messageOf(error)}`, { cause: error });
-  }
-}
-
-async function importDefault(path: string): Promise<unknown> {
-  let module: { default?: unknown };
-  try {
-    module = await import(pathToFileURL(path).href);
-  } catch (error) {
-    throw new ConfigError(`cannot load configuration file ${path}: ${messageOf(error)}`, { cause: error });
-  }
-  if (module.default !== undefined) return module.default;
-  throw new ConfigError(`configuration file ${path} has no default export`);
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -3,13 +3,18 @@
  * value of a file, and describes what it expects.
  */
 
-import { MAX_DURATION_MS, nameSchema, parseDuration, ROLES, type Role } from '@drover/protocol';
+import { MAX_DURATION_MS, nameSchema, nearest, parseDuration, ROLES, type Role } from '@drover/protocol';
 import type { z } from 'zod';
 import { splitHosts } from '../base/split-hosts.js';
 import type { ConfiguredToken } from './server-config.js';
 
-/** `parse` returns undefined for an invalid value. */
-export type ValueKind<Value> = { expected: string; parse: (given: unknown) => Value | undefined };
+export type ValueKind<Value> = {
+  expected: string;
+  /** Undefined for an invalid value. */
+  parse: (given: unknown) => Value | undefined;
+  /** What is wrong with an invalid secret, without showing it. */
+  problem?: (given: unknown) => string | undefined;
+};
 
 const BYTE_UNITS: Record<string, number> = {
   B: 1,
@@ -111,10 +116,34 @@ export function tokens(): ValueKind<ConfiguredToken[]> {
   return {
     expected: `"role:token,role:token", or in a file a list of { name, role, token }; roles are ${ROLES.join(', ')}`,
     parse: (given) => {
-      const parts: unknown = typeof given === 'string' ? given.split(',').map(splitToken) : given;
+      const parts = tokenParts(given);
       return Array.isArray(parts) ? everyOf(parts.map(tokenOf)) : undefined;
     },
+    problem(given) {
+      const parts = tokenParts(given);
+      if (!Array.isArray(parts)) return undefined;
+      const index = parts.findIndex((part, place) => tokenOf(part, place) === undefined);
+      return `got ${tokenProblem(parts[index])} at place ${index + 1}`;
+    },
   };
+}
+
+function tokenParts(given: unknown): unknown {
+  return typeof given === 'string' ? given.split(',').map(splitToken) : given;
+}
+
+/** A role is only named if it is a misspelt one: the text could be the token, in the place of the role. */
+function tokenProblem(part: unknown): string {
+  if (typeof part !== 'object' || part === null) return `${part === null ? 'null' : `a ${typeof part}`}`;
+  const { name: given, role, token, ...unknown } = part as Record<string, unknown>;
+  const known = ROLES.some((one) => one === role);
+  const near = typeof role === 'string' ? nearest(role, ROLES) : undefined;
+  if (!known) return near ? `the role "${String(role)}" (did you mean ${near}?)` : 'no known role';
+  if (typeof token !== 'string') return 'no token';
+  const [field] = Object.keys(unknown);
+  return field === undefined
+    ? `an invalid name${given === undefined ? '' : ` ${JSON.stringify(given)}`}`
+    : `an unknown field "${field}"`;
 }
 
 function splitToken(part: string): unknown {

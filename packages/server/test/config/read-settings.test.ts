@@ -1,9 +1,6 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../src/config/config-error.js';
-import { resolveSettings as readAll, readSettings, type Sources } from '../../src/config/read-settings.js';
+import { resolveSettings as readAll, type Sources } from '../../src/config/read-settings.js';
 import { flagName, SETTING_KEYS, SETTINGS, settingOf, variableName } from '../../src/config/settings.js';
 
 const nothing = { flags: {}, env: {} };
@@ -100,6 +97,20 @@ describe('settings', () => {
     expect(() => resolveSettings(sources)).toThrow(message);
   });
 
+  it.each([
+    ['client:0123456789abcdef,opertor:fedcba9876543210', 'got the role "opertor" (did you mean operator?) at place 2'],
+    ['0123456789abcdef:client', 'got no known role at place 1'],
+    ['0123456789abcdef', 'got no known role at place 1'],
+    [[{ role: 'client' }], 'got no token at place 1'],
+    [[{ role: 'client', token: '0123456789abcdef', name: 'two words' }], 'got an invalid name "two words" at place 1'],
+    [[{ role: 'client', token: '0123456789abcdef', scope: 'mail' }], 'got an unknown field "scope" at place 1'],
+    [['0123456789abcdef'], 'got a string at place 1'],
+  ])('tell what is wrong with a token, without the token %#', (tokens, problem) => {
+    const read = () => resolveSettings(file({ tokens }));
+    expect(read).toThrow(`roles are viewer, operator, admin, client, worker, ${problem} (from file`);
+    expect(read).toThrow(expect.objectContaining({ message: expect.not.stringContaining('0123456789') }));
+  });
+
   it('never show a secret in an error', () => {
     for (const env of [{ DROVER_TOKENS: 'hunter2' }, { DROVER_DATABASE_URL: 'mysql://hunter2' }]) {
       expect(() => resolveSettings({ flags: {}, env })).toThrow(
@@ -159,49 +170,5 @@ describe('settings', () => {
       if (value !== undefined) expect(kind.parse(value), key).toBeDefined();
     }
     expect(SETTINGS.port.default).toBe(8420);
-  });
-});
-
-describe('the configuration file', () => {
-  let cwd: string;
-  beforeEach(async () => {
-    cwd = await mkdtemp(join(tmpdir(), 'drover-config-'));
-  });
-  afterEach(() => rm(cwd, { recursive: true }));
-  const read = (configPath?: string, env = {}) =>
-    readSettings({ flags: {}, env, cwd, configPath }).then(({ settings }) => settings);
-
-  it('is not needed', async () => {
-    expect((await read()).port).toBe(8420);
-  });
-
-  it('is found in the working folder, as JSON or as a module', async () => {
-    await writeFile(join(cwd, 'drover.config.json'), '{ "port": 1 }');
-    expect((await read()).port).toBe(1);
-    await rm(join(cwd, 'drover.config.json'));
-    await writeFile(join(cwd, 'drover.config.mjs'), 'export default { port: 2 };');
-    expect((await read()).port).toBe(2);
-  });
-
-  it('is chosen by --config or DROVER_CONFIG', async () => {
-    await writeFile(join(cwd, 'a.json'), '{ "port": 1 }');
-    await writeFile(join(cwd, 'b.json'), '{ "port": 2 }');
-    expect((await read('a.json', { DROVER_CONFIG: 'b.json' })).port).toBe(1);
-    expect((await read(undefined, { DROVER_CONFIG: 'b.json' })).port).toBe(2);
-  });
-
-  it('must be there if it is named, and be readable', async () => {
-    await expect(read('missing.json')).rejects.toThrow('cannot read configuration file');
-    await writeFile(join(cwd, 'broken.json'), '{ port: 1 }');
-    await expect(read('broken.json')).rejects.toThrow('is not valid JSON');
-    await writeFile(join(cwd, 'broken.mjs'), 'export const port = 1;');
-    await expect(read('broken.mjs')).rejects.toThrow('has no default export');
-    await expect(read('config.yaml')).rejects.toThrow('expected a name that ends in .json or .mjs');
-  });
-
-  it('is refused when there are two', async () => {
-    await writeFile(join(cwd, 'drover.config.json'), '{}');
-    await writeFile(join(cwd, 'drover.config.mjs'), 'export default {};');
-    await expect(read()).rejects.toThrow('keep one, or choose by --config');
   });
 });

@@ -12,9 +12,9 @@ import type { ConfiguredToken } from '../../config/server-config.js';
 import { SETTINGS, type Settings } from '../../config/settings.js';
 import { addSettingFlags, type CliContext, settingsFor } from '../context.js';
 import { createDevView, type DevView } from '../dev-view.js';
-import { logIgnored } from '../ignored-variables.js';
 import { prettyLine } from '../logger.js';
 import { runSampleLoad } from '../sample-load.js';
+import { logWarnings } from '../setting-warnings.js';
 import { runUntilStopped, type Teardown } from '../stop-signal.js';
 import { startWorkerProcess } from '../worker-process.js';
 
@@ -32,7 +32,7 @@ export function addDevCommand(program: Command, context: CliContext): void {
     .description('Run everything on this machine: embedded PostgreSQL, server, worker and sample jobs.')
     .option('--no-samples', 'add no sample jobs');
   addSettingFlags(command, 'dev').action(async (options: DevOptions) => {
-    const { settings: given, ignored } = await settingsFor(command, 'dev', context);
+    const { settings: given, ...findings } = await settingsFor(command, 'dev', context);
     const settings = { ...given, embedded: given.databaseUrl === undefined };
     const view = createDevView(context.stdout);
     const logger = pino(
@@ -40,7 +40,7 @@ export function addDevCommand(program: Command, context: CliContext): void {
       { level: settings.logLevel === 'info' ? 'warn' : settings.logLevel },
       { write: (line) => view.print(settings.logFormat === 'json' ? line.trimEnd() : prettyLine(line)) },
     );
-    logIgnored(logger, ignored);
+    logWarnings(logger, findings);
     await runUntilStopped(async ({ signal, teardown }) => {
       let isReady = false;
       teardown.add(async () => {

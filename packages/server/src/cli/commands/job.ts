@@ -1,12 +1,11 @@
 /** `drover job …`: add jobs, find them, change them, wait for them. */
-import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { DURATION_EXPECTED, invalidInput, type JobState, listJobsQuery, parseDuration } from '@drover/protocol';
 import { type Duration, JobCancelledError, JobFailedError, type JobFilter, type JobHandle } from '@drover/sdk';
 import type { Command } from 'commander';
 import { addSettingFlags, type CliContext, type GlobalOptions } from '../context.js';
 import { UsageError } from '../exit-codes.js';
-import { addJobFlags, collect, newJobFrom, parseJson } from '../job-options.js';
+import { addJobFlags, collect, newJobFrom, parseJson, readJsonFile } from '../job-options.js';
 import { jobsText, jobText } from '../job-text.js';
 import { printable, printJson } from '../output.js';
 import { show, withClient } from '../with-client.js';
@@ -78,10 +77,7 @@ async function readPayload(argument: string | undefined, flags: AddFlags, contex
   }
   if (flags.payloadFile !== undefined) {
     const path = resolve(context.cwd, flags.payloadFile);
-    const text = await readFile(path, 'utf8').catch((error: Error) => {
-      throw new UsageError(`--payload-file: cannot read ${path}: ${error.message}`);
-    });
-    return parseJson(text, '--payload-file');
+    return readJsonFile(path, '--payload-file');
   }
   if (argument !== '-') return argument === undefined ? undefined : parseJson(argument, 'payload');
   const chunks: string[] = [];

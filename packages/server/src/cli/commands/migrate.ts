@@ -2,9 +2,9 @@
 import type { Command } from 'commander';
 import { addSettingFlags, type CliContext, type GlobalOptions, settingsFor } from '../context.js';
 import { UsageError } from '../exit-codes.js';
-import { logIgnored } from '../ignored-variables.js';
 import { createLogger } from '../logger.js';
 import { printJson, printLine } from '../output.js';
+import { logWarnings } from '../setting-warnings.js';
 import { Teardown } from '../stop-signal.js';
 
 export function addMigrateCommand(program: Command, context: CliContext): void {
@@ -13,11 +13,11 @@ export function addMigrateCommand(program: Command, context: CliContext): void {
     .description('Bring the database schema to the level of this program. Servers do it as they start, too.')
     .option('--to <number>', 'the last migration to apply');
   addSettingFlags(command, 'migrate').action(async (options: { to?: string }) => {
-    const { settings, ignored } = await settingsFor(command, 'migrate', context);
+    const { settings, ...findings } = await settingsFor(command, 'migrate', context);
     const teardown = new Teardown();
     try {
       const logger = createLogger({ logLevel: 'warn', logFormat: settings.logFormat }, context.stderr);
-      logIgnored(logger, ignored);
+      logWarnings(logger, findings);
       const to = options.to === undefined ? {} : { to: migrationNumber(options.to) };
       const { openDatabase } = await import('../open-database.js');
       const { applied } = await openDatabase(settings, { context, logger, teardown, ...to });

@@ -3,10 +3,10 @@ import { randomBytes } from 'node:crypto';
 import type { Command } from 'commander';
 import type { ConfiguredToken } from '../../config/server-config.js';
 import { addSettingFlags, type CliContext, settingsFor } from '../context.js';
-import { logIgnored } from '../ignored-variables.js';
 import { loadJobs } from '../load-jobs.js';
 import { createLogger } from '../logger.js';
 import { openWorker } from '../open-worker.js';
+import { logWarnings } from '../setting-warnings.js';
 import { runUntilStopped } from '../stop-signal.js';
 
 export function addNodeCommand(program: Command, context: CliContext): void {
@@ -15,9 +15,9 @@ export function addNodeCommand(program: Command, context: CliContext): void {
     .description('Run a server and a worker in one process.')
     .option('--worker <module>', 'the module whose jobs to run; without it there is only a server');
   addSettingFlags(command, 'node').action(async (options: { worker?: string }) => {
-    const { settings, ignored } = await settingsFor(command, 'node', context);
+    const { settings, ...findings } = await settingsFor(command, 'node', context);
     const logger = createLogger(settings, context.stderr);
-    logIgnored(logger, ignored);
+    logWarnings(logger, findings);
     const jobs = options.worker === undefined ? [] : await loadJobs(options.worker, context.cwd);
     const token = randomBytes(24).toString('base64url');
     const own: ConfiguredToken = { name: `node-${process.pid}`, role: 'worker', token };

@@ -1,5 +1,4 @@
 /** `drover schedule …` and `drover calendar …`: create, find, change and explain schedules. */
-import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import {
   invalidInput,
@@ -12,7 +11,7 @@ import type { Command } from 'commander';
 import type { z } from 'zod';
 import { addSettingFlags, type CliContext } from '../context.js';
 import { UsageError } from '../exit-codes.js';
-import { collect, parseJson } from '../job-options.js';
+import { collect, parseJson, readJsonFile } from '../job-options.js';
 import { addScheduleFlags, addTimingFlags, previewFrom, scheduleFrom } from '../schedule-options.js';
 import { calendarsText, occurrencesText, previewText, schedulesText, scheduleText } from '../schedule-text.js';
 import { show, withClient } from '../with-client.js';
@@ -232,10 +231,7 @@ function changedText({ name, state, nextAt }: Schedule): string {
 }
 
 async function fromFile(file: string, context: CliContext) {
-  const text = await readFile(resolve(context.cwd, file), 'utf8').catch((error: Error) => {
-    throw new UsageError(`--file: ${error.message}`);
-  });
-  const given = parseJson(text, '--file');
+  const given = await readJsonFile(resolve(context.cwd, file), '--file');
   const parsed = newScheduleSchema.safeParse(given);
   if (!parsed.success) throw invalidInput(parsed.error, given);
   return given as z.input<typeof newScheduleSchema>;

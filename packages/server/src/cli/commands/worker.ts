@@ -1,10 +1,10 @@
 /** `drover worker <module>`: runs the jobs of a module until it is stopped, then lets running jobs finish. */
 import type { Command } from 'commander';
 import { addSettingFlags, type CliContext, settingsFor } from '../context.js';
-import { logIgnored } from '../ignored-variables.js';
 import { loadJobs } from '../load-jobs.js';
 import { createLogger } from '../logger.js';
 import { openWorker } from '../open-worker.js';
+import { logWarnings } from '../setting-warnings.js';
 import { runUntilStopped } from '../stop-signal.js';
 
 export function addWorkerCommand(program: Command, context: CliContext): void {
@@ -13,9 +13,9 @@ export function addWorkerCommand(program: Command, context: CliContext): void {
     .description('Run a worker with the jobs that a module exports (JavaScript or TypeScript).')
     .argument('<module>', 'path of the module');
   addSettingFlags(command, 'worker').action(async (modulePath: string) => {
-    const { settings, ignored } = await settingsFor(command, 'worker', context);
+    const { settings, ...findings } = await settingsFor(command, 'worker', context);
     const logger = createLogger(settings, context.stderr);
-    logIgnored(logger, ignored);
+    logWarnings(logger, findings);
     const jobs = await loadJobs(modulePath, context.cwd);
     await runUntilStopped(async ({ signal, teardown }) => {
       const { url, token } = settings;
