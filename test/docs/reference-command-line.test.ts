@@ -20,7 +20,8 @@ describe('docs/reference/cli.md', () => {
   });
 
   it.each(commands)('names every flag of $name and no other', ({ name, command }) => {
-    expect(sorted(flagsIn(section(page, `## ${name}`)))).toEqual(sorted(longFlags(command)));
+    const text = section(page, `## ${name}`);
+    expect(sorted([...flagsIn(text), ...flagsOfLinks(text)])).toEqual(sorted(longFlags(command)));
   });
 
   it('names the global options', () => {
@@ -72,9 +73,17 @@ function flagsIn(text: string): Set<string> {
   return new Set(codeWords(text).flatMap((word) => /^--[a-z-]+/.exec(word) ?? []));
 }
 
-function tableText(text: string): string {
+/** The flags of job options, which have a page of their own, if the section has a link to it. */
+function flagsOfLinks(text: string): Set<string> {
+  const options = readPage('docs/reference/job-options.md');
+  if (text.includes('(job-options.md)')) return flagsIn(tableText(options, 1));
+  if (!text.includes('(job-options.md#of-a-job-type)')) return new Set();
+  return flagsIn(tableText(section(options, '## Of a job type'), 1));
+}
+
+function tableText(text: string, column = 0): string {
   return tableRows(text)
-    .map(([first]) => first)
+    .map((row) => row[column])
     .join('\n');
 }
 

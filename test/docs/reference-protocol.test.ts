@@ -3,7 +3,11 @@ import {
   CALLS_PATH,
   ERRORS,
   type ErrorCode,
+  JOB_DEFAULT_NAMES,
+  JOB_OPTION_NAMES,
+  JOB_OPTIONS,
   JOB_STATES,
+  type JobOptionName,
   type JobState,
   type JobVerb,
   jobSchema,
@@ -17,6 +21,7 @@ import {
   type Route,
   type RouteName,
   SKIP_REASONS,
+  STORED_OPTION_NAMES,
   STREAM_PATH,
   scheduleSchema,
   serverMessageSchema,
@@ -49,11 +54,10 @@ describe('docs/reference/api.md', () => {
   });
 
   it('lists every field of a new job and of a job', () => {
-    const fieldsOfNewJob = tableRows(section(page, '## A new job'))
-      .filter((row) => row.length === 4)
-      .flatMap(([first]) => codeWords(first ?? ''));
+    const fieldsOfNewJob = [...named(section(page, '## A new job')), ...JOB_OPTION_NAMES];
     expect(sorted(fieldsOfNewJob)).toEqual(sorted(shapeOf(newJobSchema)));
-    expect(sorted(named(section(page, '## A job')))).toEqual(sorted(shapeOf(jobSchema)));
+    const fieldsOfJob = [...named(section(page, '## A job')), ...STORED_OPTION_NAMES];
+    expect(sorted(fieldsOfJob)).toEqual(sorted(shapeOf(jobSchema)));
   });
 
   it('lists every field of a new schedule, of a schedule and of an occurrence', () => {
@@ -64,6 +68,19 @@ describe('docs/reference/api.md', () => {
     expect(sorted(named(section(page, '## An occurrence')))).toEqual(sorted(shapeOf(occurrenceSchema)));
     const reasons = codeWords(section(page, '## An occurrence'));
     for (const reason of Object.keys(SKIP_REASONS)) expect(reasons).toContain(reason);
+  });
+});
+
+describe('docs/reference/job-options.md', () => {
+  const page = readPage('docs/reference/job-options.md');
+  const listed = (heading: string) =>
+    tableRows(section(page, heading)).map(([name = '', flag = '']) => [...codeWords(name), ...codeWords(flag)]);
+  const known = (names: readonly JobOptionName[]) => names.map((name) => [name, JOB_OPTIONS[name].flag]);
+
+  it('lists the options of a job type and those of one job, each with its flag', () => {
+    const others = JOB_OPTION_NAMES.filter((name) => !JOB_OPTIONS[name].isDefault);
+    expect(listed('## Of a job type')).toEqual(known(JOB_DEFAULT_NAMES));
+    expect(listed('## Of one job')).toEqual(known(others));
   });
 });
 

@@ -70,6 +70,7 @@ export {
   type JobOptionName,
   type JobOptionsInput,
   jobDefaultsShape,
+  STORED_OPTION_NAMES,
 } from './job-options.js';
 export { LIMITS } from './limits.js';
 export { nearest } from './nearest.js';

@@ -13,6 +13,11 @@ type JobOption = {
   readonly schema: z.ZodType;
   /** Whether a job type can declare it as a default of its jobs. The other options concern a single job. */
   readonly isDefault: boolean;
+  /**
+   * Whether a column of the job's row has its meaning, because SQL reads it. Any other option stays in the column
+   * `options` as it was given, from where it reaches the worker and the API.
+   */
+  readonly hasColumn: boolean;
   readonly flag: string;
   /** How the text of the flag is converted to the value. */
   readonly kind: 'text' | 'number' | 'duration' | 'list' | 'backoff';
@@ -22,11 +27,19 @@ type JobOption = {
 
 export const JOB_OPTIONS = {
   /** The queue of the job. Default: `default`. */
-  queue: { schema: nameSchema, isDefault: true, flag: '--queue <name>', kind: 'text', meaning: 'queue to add it to' },
+  queue: {
+    schema: nameSchema,
+    isDefault: true,
+    hasColumn: true,
+    flag: '--queue <name>',
+    kind: 'text',
+    meaning: 'queue to add it to',
+  },
   /** Larger numbers start first. */
   priority: {
     schema: z.int().min(-LIMITS.priority).max(LIMITS.priority),
     isDefault: true,
+    hasColumn: true,
     flag: '--priority <number>',
     kind: 'number',
     meaning: 'larger numbers start first',
@@ -35,6 +48,7 @@ export const JOB_OPTIONS = {
   delay: {
     schema: durationSchema,
     isDefault: false,
+    hasColumn: true,
     flag: '--delay <duration>',
     kind: 'duration',
     meaning: 'start it no sooner than this, e.g. 30s',
@@ -43,6 +57,7 @@ export const JOB_OPTIONS = {
   runAt: {
     schema: timeSchema,
     isDefault: false,
+    hasColumn: true,
     flag: '--run-at <time>',
     kind: 'text',
     meaning: 'start it no sooner than this, e.g. 2030-01-31T12:00:00Z',
@@ -51,6 +66,7 @@ export const JOB_OPTIONS = {
   maxAttempts: {
     schema: z.int().min(1).max(LIMITS.maxAttempts),
     isDefault: true,
+    hasColumn: true,
     flag: '--max-attempts <number>',
     kind: 'number',
     meaning: 'how many attempts it gets in total',
@@ -59,6 +75,7 @@ export const JOB_OPTIONS = {
   backoff: {
     schema: backoffSchema,
     isDefault: true,
+    hasColumn: false,
     flag: '--backoff <backoff>',
     kind: 'backoff',
     meaning: 'wait between attempts: fixed:5s, list:1s,10s,1m, exponential:1s, or JSON',
@@ -67,6 +84,7 @@ export const JOB_OPTIONS = {
   timeout: {
     schema: durationSchema,
     isDefault: true,
+    hasColumn: false,
     flag: '--timeout <duration>',
     kind: 'duration',
     meaning: 'limit for one attempt',
@@ -75,6 +93,7 @@ export const JOB_OPTIONS = {
   expiresAt: {
     schema: timeSchema,
     isDefault: false,
+    hasColumn: true,
     flag: '--expires-at <time>',
     kind: 'text',
     meaning: 'fail it if it has not finished by this time',
@@ -83,6 +102,7 @@ export const JOB_OPTIONS = {
   retention: {
     schema: durationSchema,
     isDefault: true,
+    hasColumn: false,
     flag: '--retention <duration>',
     kind: 'duration',
     meaning: 'how long to keep it when finished',
@@ -91,6 +111,7 @@ export const JOB_OPTIONS = {
   tags: {
     schema: z.array(tagSchema).max(LIMITS.tags),
     isDefault: true,
+    hasColumn: true,
     flag: '--tag <tag>',
     kind: 'list',
     meaning: 'tag; may be repeated',
@@ -102,6 +123,7 @@ export const JOB_OPTIONS = {
   onLost: {
     schema: z.enum(['rerun', 'hold']),
     isDefault: true,
+    hasColumn: true,
     flag: '--on-lost <policy>',
     kind: 'text',
     meaning: 'when its worker is lost: rerun, or hold it for a person',
@@ -110,6 +132,7 @@ export const JOB_OPTIONS = {
   id: {
     schema: idSchema,
     isDefault: false,
+    hasColumn: true,
     flag: '--id <uuid>',
     kind: 'text',
     meaning: 'id to give it; the same id again is the same job',
@@ -118,6 +141,9 @@ export const JOB_OPTIONS = {
 
 type Table = typeof JOB_OPTIONS;
 export type JobOptionName = keyof Table;
+type StoredOptionName = {
+  [Name in JobOptionName]: Table[Name]['hasColumn'] extends true ? never : Name;
+}[JobOptionName];
 type DefaultName = { [Name in JobOptionName]: Table[Name]['isDefault'] extends true ? Name : never }[JobOptionName];
 
 /** A duration has a narrower type than its schema: "5 minutes" does not compile. */
@@ -134,13 +160,28 @@ export type JobOptionsInput = { -readonly [Name in keyof Table]?: Given<Name> | 
 
 export const JOB_OPTION_NAMES = Object.keys(JOB_OPTIONS) as JobOptionName[];
 export const JOB_DEFAULT_NAMES = JOB_OPTION_NAMES.filter((name): name is DefaultName => JOB_OPTIONS[name].isDefault);
+/** The options that have no column of their own. */
+export const STORED_OPTION_NAMES = JOB_OPTION_NAMES.filter(
+  (name): name is StoredOptionName => !JOB_OPTIONS[name].hasColumn,
+);
 
 type Shape<Names extends JobOptionName> = { [Name in Names]: z.ZodOptional<Table[Name]['schema']> };
+/** A parsed duration is a number. */
+type Stored<Name extends JobOptionName> = Table[Name]['kind'] extends 'duration' ? z.ZodInt : Table[Name]['schema'];
+type StoredShape = { [Name in StoredOptionName]: z.ZodNullable<Stored<Name>> };
 
+// the entries have the given names, which TypeScript cannot infer through fromEntries
+const shapeOf = <Name extends JobOptionName>(names: readonly Name[]) =>
+  Object.fromEntries(names.map((name) => [name, JOB_OPTIONS[name].schema.optional()])) as Shape<Name>;
+
+/** As given for a new job, for a job type, and as the worker gets them. */
 export const jobOptionsShape = shapeOf(JOB_OPTION_NAMES);
 export const jobDefaultsShape = shapeOf(JOB_DEFAULT_NAMES);
-
-function shapeOf<Name extends JobOptionName>(names: readonly Name[]): Shape<Name> {
-  // the entries have the given names, which TypeScript cannot infer through fromEntries
-  return Object.fromEntries(names.map((name) => [name, JOB_OPTIONS[name].schema.optional()])) as Shape<Name>;
-}
+export const storedOptionsShape = shapeOf(STORED_OPTION_NAMES);
+/** As the API shows them. */
+export const shownOptionsShape = Object.fromEntries(
+  STORED_OPTION_NAMES.map((name) => {
+    const { schema, kind } = JOB_OPTIONS[name];
+    return [name, (kind === 'duration' ? z.int() : schema).nullable()];
+  }),
+) as StoredShape;

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { nameSchema } from './fields.js';
 import { ALL_STATES, type JobState } from './job-lifecycle.js';
-import { jobOptionsShape } from './job-options.js';
+import { jobOptionsShape, shownOptionsShape, storedOptionsShape } from './job-options.js';
 
 export const DEFAULT_QUEUE = 'default';
 export const DEFAULT_MAX_ATTEMPTS = 10;
@@ -46,6 +46,16 @@ export const attemptSchema = z.object({
 });
 export type Attempt = z.infer<typeof attemptSchema>;
 
+/** The schedule that created the job, and the nominal time of the occurrence. */
+const jobOccurrenceSchema = z.object({ schedule: z.string(), nominalAt: z.string() });
+
+/** What a worker reads of the options of a job. */
+export const assignedOptionsSchema = z.object({
+  ...storedOptionsShape,
+  onLost: jobOptionsShape.onLost,
+  occurrence: jobOccurrenceSchema.optional(),
+});
+
 export const jobSchema = z.object({
   id: z.string(),
   type: z.string(),
@@ -55,9 +65,7 @@ export const jobSchema = z.object({
   payload: z.unknown(),
   attempt: z.int(),
   maxAttempts: z.int(),
-  backoff: z.unknown().nullable(),
-  timeout: z.int().nullable(),
-  retention: z.int().nullable(),
+  ...shownOptionsShape,
   tags: z.array(z.string()),
   onLost: z.enum(['rerun', 'hold']),
   runAt: z.string(),
@@ -68,8 +76,7 @@ export const jobSchema = z.object({
   cancelRequestedAt: z.string().nullable(),
   worker: z.string().nullable(),
   parentId: z.string().nullable(),
-  /** The schedule that created the job, and the nominal time of the occurrence. */
-  occurrence: z.object({ schedule: z.string(), nominalAt: z.string() }).nullable(),
+  occurrence: jobOccurrenceSchema.nullable(),
   progress: z.unknown().nullable(),
   result: z.unknown().nullable(),
   error: jobErrorSchema.nullable(),

@@ -23,10 +23,8 @@
  * ```
  */
 import { z } from 'zod';
-import { backoffSchema } from './backoff.js';
-import { durationSchema } from './duration.js';
 import { idSchema, nameSchema, storableText } from './fields.js';
-import { jobErrorSchema, newJobSchema } from './job.js';
+import { assignedOptionsSchema, jobErrorSchema, newJobSchema } from './job.js';
 import { LIMITS } from './limits.js';
 
 export const STREAM_VERSION = 1;
@@ -139,14 +137,8 @@ export const assignmentSchema = z.object({
   attempt: z.int().min(1),
   maxAttempts: z.int().min(1),
   payload: z.unknown(),
-  /** Absent: no limit. */
-  timeoutMs: durationSchema.optional(),
-  /** Absent: the default. */
-  backoff: backoffSchema.optional(),
-  /** Absent: rerun. */
-  onLost: z.enum(['rerun', 'hold']).optional(),
-  /** The schedule that created the job, and the nominal time of the occurrence. */
-  occurrence: z.object({ schedule: z.string(), nominalAt: z.string() }).optional(),
+  /** As they were given; absent: none. */
+  options: assignedOptionsSchema.optional(),
 });
 export type Assignment = z.infer<typeof assignmentSchema>;
 

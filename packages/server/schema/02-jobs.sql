@@ -40,15 +40,12 @@ create table drover.job (
   payload json not null,
   started_at timestamptz,
   parent_id uuid,
-  timeout_ms bigint,
-  retention_ms bigint,
   tags text[],
-  backoff json,
+  -- The options as they were given, null if there were none: see drover.insert_jobs. A column with the same meaning counts.
+  options json,
   progress json,
   -- the attempts that did not succeed, oldest first, as the API shows them
   attempts json[],
-  -- which schedule made the job, and for which nominal time: {"schedule", "nominalAt"}
-  occurrence json,
   -- Half-empty leaves: a claim adds an entry for the new version of each row next to the old one.
   constraint job_pkey primary key (id) with (fillfactor = 45),
   -- One check, because PostgreSQL prepares each of them for every statement.

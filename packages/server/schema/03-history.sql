@@ -12,8 +12,6 @@ create table drover.job_history (
   cancel_requested_at timestamptz,
   -- set when the job brings its own retention
   keep_until timestamptz,
-  timeout_ms bigint,
-  retention_ms bigint,
   fence int not null,
   attempt int not null,
   max_attempts int not null,
@@ -24,13 +22,12 @@ create table drover.job_history (
   queue text collate "C" not null,
   type text collate "C" not null,
   tags text[],
-  backoff json,
+  options json,
   payload json not null,
   progress json,
   attempts json[],
   result json,
   error json,
-  occurrence json,
   constraint job_is_finished check (state in ('succeeded', 'failed', 'cancelled'))
 ) partition by range (finished_at);
 

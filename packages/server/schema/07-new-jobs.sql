@@ -29,7 +29,9 @@ $$;
 --
 -- - payloads: JSON texts.
 -- - sessions: a row with a session is granted to that worker at once (state running, first fence).
--- - options: what the API calls a job's options, with durations in milliseconds; null for a job that brings none.
+-- - options: what the API calls a job's options, with durations in milliseconds, and `parentId` of a child, `expiresIn` and
+--   `occurrence` ({"schedule", "nominalAt"}) of a schedule's job; null for a job that brings none. They are stored as they
+--   are. Those that SQL reads later have a column too.
 -- - history_from: no job with one of these ids can have finished before; it bounds the lookup.
 --
 -- A job that has finished is still the same job, so the history is searched too, and after the insert, in a statement of its
@@ -48,7 +50,7 @@ begin
   with inserted as (
     insert into drover.job as j (
       id, session_id, state, started_at, fence, attempt, queue, type, payload,
-      run_at, expires_at, priority, max_attempts, timeout_ms, retention_ms, hold_if_lost, tags, backoff, parent_id, occurrence
+      run_at, expires_at, priority, max_attempts, hold_if_lost, tags, parent_id, options
     )
     select
       b.id, b.session_id,
@@ -58,15 +60,14 @@ begin
       coalesce(b.queue, 'default'), b.type, b.payload::json,
       due.at, coalesce(o."expiresAt", now() + o."expiresIn" * interval '1 millisecond'),
       coalesce(o.priority, 0), coalesce(o."maxAttempts", drover.job_limit('defaultMaxAttempts')),
-      o.timeout, o.retention, coalesce(o."onLost" = 'hold', false), nullif(o.tags, '{}'), o.backoff, o."parentId", o.occurrence
+      coalesce(o."onLost" = 'hold', false), nullif(o.tags, '{}'), o."parentId", b.options
     from rows from (
         unnest(ids), unnest(types), unnest(queues), unnest(payloads), unnest(sessions), unnest(options)
       ) as b(id, type, queue, payload, session_id, options)
-      -- the options of a job are read once; a job without any costs nothing here
+      -- the options that have a column are read once; a job without any costs nothing here
       left join lateral json_to_record(b.options) as o(
-        priority smallint, "maxAttempts" int, backoff json, timeout bigint, retention bigint, tags text[], "onLost" text,
-        delay double precision, "runAt" timestamptz, "expiresAt" timestamptz, "expiresIn" double precision,
-        "parentId" uuid, occurrence json
+        priority smallint, "maxAttempts" int, tags text[], "onLost" text, delay double precision, "runAt" timestamptz,
+        "expiresAt" timestamptz, "expiresIn" double precision, "parentId" uuid
       ) on b.options is not null
       cross join lateral (
         select coalesce(o."runAt", now() + o.delay * interval '1 millisecond', now()) as at

@@ -262,18 +262,38 @@ begin
   return id;
 end $$;
 
+-- The options of a job: their names, and their checks in checked_options.
+create function drover.job_option_names() returns text[]
+language sql immutable as $$
+  select '{id,queue,priority,maxAttempts,backoff,timeout,retention,tags,onLost,delay,runAt,expiresAt}'::text[]
+$$;
+
+-- Without id and queue, which have a place of their own. Null if there are none.
+create function drover.checked_options(job json) returns json
+language sql stable as $$
+  select nullif(json_strip_nulls(json_build_object(
+    'priority', drover.checked_int('priority', job->'priority', -drover.job_limit('priority'), drover.job_limit('priority')),
+    'maxAttempts', drover.checked_int('maxAttempts', job->'maxAttempts', 1, drover.job_limit('maxAttempts')),
+    'backoff', drover.checked_backoff(job->'backoff'),
+    'timeout', drover.checked_duration('timeout', job->'timeout'),
+    'retention', drover.checked_duration('retention', job->'retention'),
+    'delay', drover.checked_duration('delay', job->'delay'),
+    'runAt', drover.checked_time('runAt', job->'runAt'),
+    'expiresAt', drover.checked_time('expiresAt', job->'expiresAt'),
+    'tags', drover.checked_tags(job->'tags'),
+    'onLost', drover.checked_choice('onLost', job->'onLost', '{rerun,hold}')
+  ))::text, '{}')::json
+$$;
+
 -- One job as users give it, checked, in the form drover.insert_job_rows takes. The payload comes apart from the rest: reading
 -- a JSON object with PostgreSQL's functions fails on \u0000 anywhere in it.
 create function drover.checked_job(job json, payload text) returns json
 language plpgsql volatile as $$
-declare
-  known constant text[] :=
-    '{id,type,payload,queue,priority,maxAttempts,backoff,timeout,retention,tags,onLost,delay,runAt,expiresAt}';
 begin
   if job is null or json_typeof(job) <> 'object' then
     return drover.refuse('job', 'a JSON object', coalesce(job::text, 'null'), job);
   end if;
-  perform drover.refuse_unknown_fields('', job, known);
+  perform drover.refuse_unknown_fields('', job, '{type,payload}' || drover.job_option_names());
   if drover.is_absent(job->'type') then
     return drover.refuse('type', 'the name of a job type', 'nothing', job);
   end if;
@@ -285,18 +305,7 @@ begin
     'type', drover.checked_name('type', job->'type'),
     'queue', drover.checked_name('queue', job->'queue'),
     'payload', drover.checked_payload(payload),
-    'options', nullif(json_strip_nulls(json_build_object(
-      'priority', drover.checked_int('priority', job->'priority', -drover.job_limit('priority'), drover.job_limit('priority')),
-      'maxAttempts', drover.checked_int('maxAttempts', job->'maxAttempts', 1, drover.job_limit('maxAttempts')),
-      'backoff', drover.checked_backoff(job->'backoff'),
-      'timeout', drover.checked_duration('timeout', job->'timeout'),
-      'retention', drover.checked_duration('retention', job->'retention'),
-      'delay', drover.checked_duration('delay', job->'delay'),
-      'runAt', drover.checked_time('runAt', job->'runAt'),
-      'expiresAt', drover.checked_time('expiresAt', job->'expiresAt'),
-      'tags', drover.checked_tags(job->'tags'),
-      'onLost', drover.checked_choice('onLost', job->'onLost', '{rerun,hold}')
-    ))::text, '{}')::json
+    'options', drover.checked_options(job)
   );
 end $$;
 
@@ -336,8 +345,7 @@ begin
   if json_typeof(coalesce(options, '{}')) <> 'object' then
     return drover.refuse('options', 'a JSON object', options::text, null::uuid);
   end if;
-  perform drover.refuse_unknown_fields('options', coalesce(options, '{}'),
-    '{id,queue,priority,maxAttempts,backoff,timeout,retention,tags,onLost,delay,runAt,expiresAt}');
+  perform drover.refuse_unknown_fields('options', coalesce(options, '{}'), drover.job_option_names());
   select json_object_agg(key, value) into job from (
     select 'type' as key, to_json(enqueue.type) as value
     union all

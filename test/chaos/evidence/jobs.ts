@@ -28,8 +28,8 @@ export type JobRecord = {
 
 const COLUMNS = `
   id::text as id, state::text as state, type, queue, priority, attempt, max_attempts as "maxAttempts", lost_attempts as lost,
-  fence, hold_if_lost as holds, timeout_ms::float as "timeoutMs", md5(payload::text) as "payloadHash",
-  parent_id::text as "parentId", (occurrence->>'schedule') || '@' || (occurrence->>'nominalAt') as occurrence`;
+  fence, hold_if_lost as holds, (options->>'timeout')::float as "timeoutMs", md5(payload::text) as "payloadHash",
+  parent_id::text as "parentId", (options->'occurrence'->>'schedule') || '@' || (options->'occurrence'->>'nominalAt') as occurrence`;
 
 const JOBS = `
 select ${COLUMNS}, result->>'execution' as "resultOf", error->>'code' as "errorCode", error->>'message' as "errorMessage"

@@ -70,7 +70,7 @@ export class AttemptContext implements JobContext {
   }
 
   get occurrence(): JobContext['occurrence'] {
-    return this.#attempt.assignment.occurrence;
+    return this.#attempt.assignment.options?.occurrence;
   }
 
   get log(): JobLog {

@@ -101,7 +101,9 @@ function outcomeOfStop(ending: Ending, cause?: unknown): Outcome | undefined | '
     case 'expired':
       return failure(assignment, runMs, new Error('the job expired while it ran', { cause }), 'expired');
     case 'timeout': {
-      const error = new Error(`the attempt took longer than its timeout of ${assignment.timeoutMs} ms`, { cause });
+      const error = new Error(`the attempt took longer than its timeout of ${assignment.options?.timeout} ms`, {
+        cause,
+      });
       return failure(assignment, runMs, error, 'timeout', backoffOf(ending));
     }
     default:
@@ -110,7 +112,7 @@ function outcomeOfStop(ending: Ending, cause?: unknown): Outcome | undefined | '
 }
 
 function backoffOf({ assignment, random }: Ending): number {
-  return backoffDelayMs(assignment.backoff ?? DEFAULT_BACKOFF, assignment.attempt, random);
+  return backoffDelayMs(assignment.options?.backoff ?? DEFAULT_BACKOFF, assignment.attempt, random);
 }
 
 export function describeError(error: unknown, code: string | undefined): JobError {

@@ -73,7 +73,7 @@ export class Runner {
       return this.isolated.run(attempt, job);
     }
     const startedAt = this.#now();
-    const { timeoutMs } = assignment;
+    const timeoutMs = assignment.options?.timeout;
     const clock = timeoutMs === undefined ? undefined : limitTime(attempt, timeoutMs, () => this.#warnOverdue(attempt));
     try {
       const checked = this.#checkPayload(job, attempt);
@@ -114,7 +114,7 @@ export class Runner {
   }
 
   #warnOverdue({ assignment }: Attempt): void {
-    const fields = { jobId: assignment.id, jobType: assignment.type, timeoutMs: assignment.timeoutMs };
+    const fields = { jobId: assignment.id, jobType: assignment.type, timeoutMs: assignment.options?.timeout };
     this.#logger.warn(
       { event: 'handler.overdue', ...fields },
       'handler still runs after its timeout and keeps its slot',

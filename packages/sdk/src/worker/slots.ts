@@ -236,7 +236,7 @@ export class Slots {
 
 /** Whether another worker starts the job when this one is lost. That is the default for servers that do not say. */
 function isRerun({ assignment }: Attempt): boolean {
-  return assignment.onLost !== 'hold';
+  return assignment.options?.onLost !== 'hold';
 }
 
 function outcomeUnstarted({ id, fence }: Grant, reason: CancelReason): Outcome | undefined {

@@ -195,5 +195,5 @@ export class StreamPeer {
 
 export function assignment(type: string, payload: unknown, changes: Partial<Assignment> = {}): Assignment {
   const plain = { queue: 'default', attempt: 1, maxAttempts: 10 };
-  return { id: newId(), fence: 1, type, payload, onLost: 'rerun', ...plain, ...changes };
+  return { id: newId(), fence: 1, type, payload, ...plain, ...changes };
 }

@@ -13,9 +13,10 @@ const assignment: Assignment = {
   attempt: 2,
   maxAttempts: 10,
   payload: null,
-  onLost: 'rerun',
-  timeoutMs: 50,
-  backoff: { kind: 'exponential', base: 100, factor: 3, max: 10_000, jitter: 0 },
+  options: {
+    timeout: 50,
+    backoff: { kind: 'exponential', base: 100, factor: 3, max: 10_000, jitter: 0 },
+  },
 };
 
 const ending = (stopReason?: StopReason): Ending => ({ assignment, runMs: 5, stopReason, random: 0.5 });

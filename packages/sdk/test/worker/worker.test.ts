@@ -248,7 +248,7 @@ describe('running jobs', () => {
       return 'too late';
     });
     const connection = await registered(workerWith([handler]));
-    connection.assign(assignment('echo', 1, { timeoutMs: 10 }));
+    connection.assign(assignment('echo', 1, { options: { timeout: 10 } }));
     const [outcome] = await connection.takeOutcomes(1);
     expect(outcome).toMatchObject({ kind: 'failed', error: { code: 'timeout' }, retryInMs: expect.any(Number) });
     expect(reason).toMatchObject({ name: 'TimeoutError' });

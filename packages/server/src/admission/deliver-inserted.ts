@@ -54,9 +54,8 @@ function dueIn({ options }: JobToInsert): number | undefined {
 }
 
 /** The assignment of a job that was granted with its insert: first attempt, first fence. */
-function firstAssignment({ id, type, queue = DEFAULT_QUEUE, payload, options = {} }: JobToInsert): string {
-  const { timeout, backoff, onLost, maxAttempts = DEFAULT_MAX_ATTEMPTS } = options;
-  const isPlain = timeout === undefined && backoff === undefined && onLost !== 'hold';
-  const rest = isPlain ? undefined : JSON.stringify({ timeoutMs: timeout, backoff, onLost });
-  return assignmentText({ id, type, queue, maxAttempts, payload, rest, fence: 1, attempt: 1 });
+function firstAssignment({ id, type, queue = DEFAULT_QUEUE, payload, options }: JobToInsert): string {
+  const { maxAttempts = DEFAULT_MAX_ATTEMPTS } = options ?? {};
+  const parts = { id, type, queue, maxAttempts, payload, options: options ? JSON.stringify(options) : null };
+  return assignmentText({ ...parts, fence: 1, attempt: 1 });
 }

@@ -8,8 +8,8 @@ export type AssignmentParts = {
   maxAttempts: number | string;
   /** JSON. */
   payload: string;
-  /** A JSON object with the rarely used parts: timeoutMs, backoff, onLost, occurrence. */
-  rest: string | undefined;
+  /** A JSON object. */
+  options: string | null;
 };
 
 export function assignmentText({
@@ -20,8 +20,8 @@ export function assignmentText({
   attempt,
   maxAttempts,
   payload,
-  rest,
+  options,
 }: AssignmentParts): string {
-  const more = rest ? `,${rest.slice(1, -1)}` : '';
+  const more = options === null ? '' : `,"options":${options}`;
   return `{"id":"${id}","fence":${fence},"type":"${type}","queue":"${queue}","attempt":${attempt},"maxAttempts":${maxAttempts}${more},"payload":${payload}}`;
 }

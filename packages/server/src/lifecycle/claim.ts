@@ -44,7 +44,7 @@ type ClaimedRow = [
   type: string,
   queue: string,
   payload: string,
-  rest: string | undefined,
+  options: string | null,
 ];
 
 const claim = sql('claim')`
@@ -111,11 +111,7 @@ join slot_group g on g.ordinal = p.ordinal
 where j.ctid = p.row_address and j.state is not distinct from ${stateLiteral('ready')} and p.place <= cardinality(g.slots)
 -- what is null costs neither side anything; these and the number of the session are 3 % of the claim's instructions
 returning j.id, g.slots[p.place], nullif(j.fence, 1), nullif(j.attempt, 1), nullif(j.max_attempts, ${DEFAULT_MAX_ATTEMPTS}),
-  j.type, j.queue, j.payload,
-  case when j.timeout_ms is not null or j.backoff is not null or j.hold_if_lost or j.occurrence is not null then
-    json_strip_nulls(json_build_object('timeoutMs', j.timeout_ms, 'backoff', j.backoff,
-      'onLost', case when j.hold_if_lost then 'hold' end, 'occurrence', j.occurrence))
-  end`;
+  j.type, j.queue, j.payload, j.options`;
 
 export async function claimJobs(db: Runner, groups: readonly SlotGroup[]): Promise<ClaimedJob[]> {
   const sessions: string[] = [];
@@ -134,12 +130,12 @@ export async function claimJobs(db: Runner, groups: readonly SlotGroup[]): Promi
 }
 
 function toClaimedJob(row: ClaimedRow, sessions: readonly string[]): ClaimedJob {
-  const [id, sessionNumber, fence, attempt, maxAttempts, type, queue, payload, rest] = row;
+  const [id, sessionNumber, fence, attempt, maxAttempts, type, queue, payload, options] = row;
   const parts = { id, fence: fence ?? 1, attempt: attempt ?? 1, maxAttempts: maxAttempts ?? DEFAULT_MAX_ATTEMPTS };
   return {
     id,
     fence: Number(parts.fence),
     sessionId: sessions[Number(sessionNumber) - 1] as string,
-    assignment: assignmentText({ ...parts, type, queue, payload, rest }),
+    assignment: assignmentText({ ...parts, type, queue, payload, options }),
   };
 }

@@ -19,8 +19,8 @@ import { mayMove, stateAfter } from './states.js';
 /** Columns that are copied to the history unchanged. */
 const KEPT = [
   ...['id', 'parent_id', 'session_id', 'created_at', 'run_at', 'expires_at', 'cancel_requested_at'],
-  ...['timeout_ms', 'retention_ms', 'fence', 'attempt', 'max_attempts', 'priority', 'hold_if_lost'],
-  ...['queue', 'type', 'tags', 'backoff', 'payload', 'progress', 'occurrence'],
+  ...['fence', 'attempt', 'max_attempts', 'priority', 'hold_if_lost'],
+  ...['queue', 'type', 'tags', 'options', 'payload', 'progress'],
 ];
 const LOST_ON_RETURN = new Set(['session_id', 'cancel_requested_at', 'run_at', 'expires_at', 'max_attempts']);
 /** Columns that are restored unchanged when a retry takes the job out of the history. */
@@ -69,7 +69,7 @@ export function finish(ending: Ending): string {
   insert into drover.job_history (${KEPT.join(', ')},
     lost_attempts, started_at, finished_at, keep_until, state, attempts, result, error)
   select ${KEPT.join(', ')},
-    ended_lost_attempts, ended_started_at, now(), now() + retention_ms * interval '1 millisecond',
+    ended_lost_attempts, ended_started_at, now(), now() + (options->>'retention')::bigint * interval '1 millisecond',
     to_state, ended_attempts, ended_result, ended_error
   from finished
 ), ended as (

@@ -2,10 +2,19 @@
  * Converts rows of the job tables to jobs of the API. Both tables are read through one list of columns, so that a
  * query can union them and other code need not know which table a job is in.
  */
-import type { Attempt, Job, JobError, JobState, JobWithAttempts } from '@drover/protocol';
+import {
+  type Attempt,
+  type Job,
+  type JobError,
+  type JobState,
+  type JobWithAttempts,
+  STORED_OPTION_NAMES,
+} from '@drover/protocol';
 
-const SHARED_COLUMNS = `id, type, queue, state, priority, payload, attempt, max_attempts, backoff, timeout_ms, retention_ms,
-    tags, hold_if_lost, run_at, expires_at, created_at, started_at, cancel_requested_at, session_id, parent_id, progress, attempts, occurrence`;
+type StoredOptions = Pick<Job, (typeof STORED_OPTION_NAMES)[number]>;
+
+const SHARED_COLUMNS = `id, type, queue, state, priority, payload, attempt, max_attempts, options,
+    tags, hold_if_lost, run_at, expires_at, created_at, started_at, cancel_requested_at, session_id, parent_id, progress, attempts`;
 
 /** The columns of an unfinished job, in the order of FINISHED_COLUMNS. */
 export const UNFINISHED_COLUMNS = `${SHARED_COLUMNS}, null::timestamptz as finished_at, null::json as result, null::json as error`;
@@ -21,10 +30,7 @@ export type JobRow = {
   payload: unknown;
   attempt: number;
   max_attempts: number;
-  backoff: unknown;
-  /** A bigint, which the driver returns as a string. */
-  timeout_ms: string | null;
-  retention_ms: string | null;
+  options: (StoredOptions & Partial<Pick<Job, 'occurrence'>>) | null;
   tags: string[] | null;
   hold_if_lost: boolean;
   run_at: Date;
@@ -34,7 +40,6 @@ export type JobRow = {
   cancel_requested_at: Date | null;
   parent_id: string | null;
   progress: unknown;
-  occurrence: Job['occurrence'];
   attempts: Attempt[] | null;
   finished_at: Date | null;
   result: unknown;
@@ -52,9 +57,7 @@ export function toJob(row: JobRow): Job {
     payload: row.payload,
     attempt: row.attempt,
     maxAttempts: row.max_attempts,
-    backoff: row.backoff ?? null,
-    timeout: toNumber(row.timeout_ms),
-    retention: toNumber(row.retention_ms),
+    ...storedOptions(row.options ?? {}),
     tags: row.tags ?? [],
     onLost: row.hold_if_lost ? 'hold' : 'rerun',
     runAt: row.run_at.toISOString(),
@@ -65,7 +68,7 @@ export function toJob(row: JobRow): Job {
     cancelRequestedAt: toTime(row.cancel_requested_at),
     worker: row.worker,
     parentId: row.parent_id,
-    occurrence: row.occurrence,
+    occurrence: row.options?.occurrence ?? null,
     progress: row.progress ?? null,
     result: row.result ?? null,
     error: row.error ?? null,
@@ -91,8 +94,9 @@ function lastAttempt(row: JobRow): Attempt | undefined {
   };
 }
 
-function toNumber(bigint: string | null): number | null {
-  return bigint === null ? null : Number(bigint);
+function storedOptions(options: Partial<StoredOptions>): StoredOptions {
+  // one entry per name, which TypeScript cannot infer through fromEntries
+  return Object.fromEntries(STORED_OPTION_NAMES.map((name) => [name, options[name] ?? null])) as StoredOptions;
 }
 
 function toTime(date: Date | null): string | null {

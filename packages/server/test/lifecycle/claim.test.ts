@@ -24,7 +24,7 @@ test('V1 a claimed job is running, held by the session, with its first fence and
     queue: 'mail',
     attempt: 1,
     maxAttempts: 2,
-    timeoutMs: 500,
+    options: { timeout: 500, maxAttempts: 2 },
     payload: { a: 'é"\\' },
   });
   expect(await bench.row(id as string)).toMatchObject({ state: 'running', session_id: sessionId, attempt: 1 });

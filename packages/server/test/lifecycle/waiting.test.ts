@@ -206,7 +206,7 @@ test('J5 a job that is to be held becomes unknown, and its worker’s late outco
   const type = `held-${newId()}`;
   await bench.add({ type, onLost: 'hold' });
   const [job] = (await bench.claim(1, { types: [type], sessionId })) as [ClaimedJob];
-  expect(JSON.parse(job.assignment).onLost).toBe('hold');
+  expect(JSON.parse(job.assignment).options.onLost).toBe('hold');
   const lost = await loseExpiredSessions(bench.db.control, SERVER_ID, 10, {
     graceMs: 0,
     leaseMs: 1000,

@@ -37,9 +37,11 @@ describe('firing (J7, H5)', () => {
       max_attempts: 3,
       hold_if_lost: true,
       tags: ['x', '"y"'],
-      timeout_ms: '60000',
-      retention_ms: '259200000',
-      backoff: { kind: 'fixed', delay: 1000 },
+      options: {
+        timeout: 60_000,
+        retention: 259_200_000,
+        backoff: { kind: 'fixed', delay: 1000 },
+      },
     });
     const lanes = await bench.pool.query(`select from drover.lane where queue = 'slow' and type = 'report'`);
     expect(lanes.rowCount).toBe(1);
@@ -47,7 +49,7 @@ describe('firing (J7, H5)', () => {
     expect(made.expires_at - made.created_at).toBe(7_200_000);
     const [occurrence] = (await listOccurrences(bench.db.reads, 'hourly', { limit: 5 })).items;
     expect(occurrence).toMatchObject({ state: 'fired', kind: 'scheduled', jobId: made.id, jobState: 'ready' });
-    expect(made.occurrence).toEqual({ schedule: 'hourly', nominalAt: occurrence?.nominalAt });
+    expect(made.options.occurrence).toEqual({ schedule: 'hourly', nominalAt: occurrence?.nominalAt });
     const schedule = await findSchedule(bench.db.reads, 'hourly');
     expect(Date.parse(schedule.nextAt as string)).toBe(Date.parse(occurrence?.nominalAt as string) + 3_600_000);
     expect(schedule).toMatchObject({ fired: 1, skipped: 0, state: 'active', lastJobId: made.id });

@@ -5,7 +5,7 @@
  * The corpus has no null as an option: the API refuses null, SQL takes it for absent, because SQL has no other way to leave out a
  * column's value. It has no \u0000 and no half of a surrogate pair either: PostgreSQL cannot read an object with one at all.
  */
-import { DroverError, invalidInput, newId, newJobSchema } from '@drover/protocol';
+import { DroverError, invalidInput, JOB_OPTION_NAMES, JOB_OPTIONS, newId, newJobSchema } from '@drover/protocol';
 import fc from 'fast-check';
 import type pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -34,14 +34,19 @@ const LIMITS = { payloadLimitBytes: 1024 * 1024, nowMs: Date.now() };
 /** What is known of two rows that were added one after the other. */
 const ROW_QUERY = `select to_jsonb(j) - '{id,order_key,created_at,run_at,expires_at,payload}'::text[]
     || jsonb_build_object('waits', extract(epoch from run_at - case when $2 then '1970-01-01Z' else created_at end),
-      'expires', extract(epoch from expires_at), 'payload', payload::text, 'id', case when $3 then id end) as row
+      'expires', extract(epoch from expires_at), 'payload', payload::text, 'id', case when $3 then id end,
+      -- the others are compared by their columns
+      'options', options::jsonb - $4::text[]) as row
   from drover.job j where id = $1`;
+const OPTIONS_WITH_COLUMN = JOB_OPTION_NAMES.filter((name) => JOB_OPTIONS[name].hasColumn);
 
 /** The row of a job: its times are compared as such if they were given so, else as a span from its creation. */
 async function rowOf(from: { query: pg.ClientBase['query'] }, job: unknown, id: string): Promise<Row> {
   const given = job as { runAt?: unknown; id?: unknown };
-  const { rows } = await from.query(ROW_QUERY, [id, given.runAt !== undefined, given.id !== undefined]);
-  return rows[0].row;
+  const values = [id, given.runAt !== undefined, given.id !== undefined, OPTIONS_WITH_COLUMN];
+  const { rows } = await from.query(ROW_QUERY, values);
+  const { row } = rows[0];
+  return { ...row, options: row.options ?? {} };
 }
 
 /** A place in a list is left out: SQL names the list of tags, the API the tag. Both name the whole job in their own way. */
@@ -314,6 +319,12 @@ const whole: (readonly [what: string, text: string])[] = [
 ];
 
 describe('the validator of the API and that of SQL', () => {
+  test('take the same options, and each has its cases here', async () => {
+    const { rows } = await client.query('select drover.job_option_names() as names');
+    expect(new Set(rows[0].names)).toEqual(new Set(JOB_OPTION_NAMES));
+    expect(Object.keys(taken)).toEqual(expect.arrayContaining([...JOB_OPTION_NAMES]));
+  });
+
   test.each(casesOf(taken))('both take this %s: %s', async (_, text) => {
     expect(await byApi(text.replace(/,"id":"[^"]*"/, ''))).toHaveProperty('row');
     expect(await disagreement(text)).toBeUndefined();

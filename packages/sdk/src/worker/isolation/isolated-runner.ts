@@ -96,7 +96,7 @@ export class IsolatedRunner {
 
   async #runIn(process: JobProcess, attempt: Attempt, { isolation }: IsolatedHandler): Promise<Outcome | undefined> {
     const { assignment } = attempt;
-    const { timeoutMs } = assignment;
+    const timeoutMs = assignment.options?.timeout;
     const { graceMs, maxJobs } = isolation;
     const killTimer = new KillTimer(process, this.#options.now);
     attempt.onInterrupt = (reason, error) => {

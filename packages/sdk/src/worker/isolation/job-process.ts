@@ -120,7 +120,7 @@ export class JobProcess {
   /** Resolves when the handler has settled. Rejects if the process ends first. */
   async run(assignment: Assignment, listener: JobListener): Promise<Ended> {
     this.#jobs++;
-    this.#table.setDuty(this.#row, assignment.onLost ?? 'rerun');
+    this.#table.setDuty(this.#row, assignment.options?.onLost ?? 'rerun');
     const ended = new Promise<Ended>((resolve) => {
       this.#current = { listener, resolve };
     });

@@ -6,7 +6,6 @@
  * before that, so a reader never kills another process.
  */
 import { randomUUID } from 'node:crypto';
-import type { Assignment } from '@drover/protocol';
 import { killTree } from './process-tree.js';
 
 /** The fields of a row: the process's id (0: the row is free), the number in its mark, and its duty. */
@@ -16,7 +15,7 @@ const DUTY = 2;
 const ROW_LENGTH = 3;
 
 const DUTIES = { idle: 0, rerun: 1, hold: 2 } as const;
-export type Duty = 'idle' | NonNullable<Assignment['onLost']>;
+export type Duty = 'idle' | 'rerun' | 'hold';
 
 /** Can be posted to another thread. */
 export type SharedProcessTable = { readonly owner: string; readonly rows: Int32Array };

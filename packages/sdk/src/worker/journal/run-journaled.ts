@@ -16,8 +16,10 @@ export function runJournaled(
   mayStart: MayStart,
   run: Run,
 ): Promise<Outcome | undefined> {
-  journal.started(attempt.assignment);
-  return attempt.assignment.onLost === 'hold' ? runWhenDurable(journal, attempt, mayStart, run) : run(attempt);
+  const { id, fence, type, options } = attempt.assignment;
+  const onLost = options?.onLost;
+  journal.started({ id, fence, type, onLost });
+  return onLost === 'hold' ? runWhenDurable(journal, attempt, mayStart, run) : run(attempt);
 }
 
 /**

@@ -89,7 +89,7 @@ describe('an interrupted handler', () => {
 
   it('hears of its timeout', async () => {
     // Ready before the clock runs: a start of Node is no part of the attempt's time.
-    const outcome = await worker.run('obedient', null, { timeoutMs: 30 });
+    const outcome = await worker.run('obedient', null, { options: { timeout: 30 } });
     expect(await worker.line('aborted')).toMatchObject({ name: 'TimeoutError' });
     expect(outcome).toMatchObject({ kind: 'failed', retryInMs: expect.any(Number), error: { code: 'timeout' } });
   });
@@ -109,7 +109,7 @@ describe('an interrupted handler', () => {
   });
 
   it('that loops past its timeout costs its own job alone', async () => {
-    const stuck = worker.start('stuck', null, { timeoutMs: 10 });
+    const stuck = worker.start('stuck', null, { options: { timeout: 10 } });
     const fields = await worker.line('running');
     expect(await worker.run('echo', 'meanwhile')).toMatchObject({ kind: 'succeeded', result: '"meanwhile"' });
     expect(await stuck.outcome).toMatchObject({ error: { code: 'timeout', stack: expect.stringContaining('killed') } });
@@ -238,9 +238,9 @@ describe('processes', () => {
   it('can be chosen and killed hard', async () => {
     const rerun = worker.start('waiting');
     const first = await worker.line('running');
-    const hold = worker.start('waiting', null, { onLost: 'hold' });
+    const hold = worker.start('waiting', null, { options: { onLost: 'hold' } });
     const second = await worker.line('running');
-    expect(worker.runner.isolated?.killRunning(({ assignment }) => assignment.onLost === 'rerun')).toBe(1);
+    expect(worker.runner.isolated?.killRunning(({ assignment }) => assignment.options?.onLost !== 'hold')).toBe(1);
     expect(await rerun.outcome).toMatchObject({ error: { code: 'crashed' } });
     expect([running(first).length, running(second).length]).toEqual([0, 2]);
     worker.runner.isolated?.killAll();
@@ -249,7 +249,7 @@ describe('processes', () => {
   });
 
   it('can be killed from another thread by what they do', async () => {
-    const hold = worker.start('waiting', null, { onLost: 'hold' });
+    const hold = worker.start('waiting', null, { options: { onLost: 'hold' } });
     const fields = await worker.line('running');
     const table = worker.runner.isolated?.processTable;
     if (table === undefined) throw new Error('there is no table');

@@ -58,7 +58,7 @@ export type Started = { attempt: Attempt; outcome: Promise<Outcome | undefined> 
 
 export function assignment(type: string, payload: unknown, changes: Partial<Assignment> = {}): Assignment {
   const plain = { queue: 'default', attempt: 1, maxAttempts: 10 } as const;
-  return { id: newId(), fence: 1, type, payload, onLost: 'rerun', ...plain, ...changes };
+  return { id: newId(), fence: 1, type, payload, ...plain, ...changes };
 }
 
 /** A process that has ended but whose parent has not read its exit code (a zombie) does not run. */

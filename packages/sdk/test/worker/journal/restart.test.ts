@@ -66,7 +66,7 @@ describe('a worker that is started again with its data folder', () => {
     const { sessionId } = await connection.welcome();
     const [echo, held, rerun] = [
       assignment('echo', { n: 1 }),
-      assignment('ignore', 2, { onLost: 'hold' }),
+      assignment('ignore', 2, { options: { onLost: 'hold' } }),
       assignment('ignore', 3),
     ];
     connection.assign(echo, held, rerun);
@@ -103,7 +103,7 @@ describe('a worker that is started again with its data folder', () => {
     const connection = await peer.connection();
     await connection.welcome();
     // The older outcome is never acknowledged: the answer was lost, and then the process.
-    const held = assignment('echo', 1, { onLost: 'hold' });
+    const held = assignment('echo', 1, { options: { onLost: 'hold' } });
     connection.assign(held);
     await connection.takeOutcomes(1);
     connection.assign({ ...held, type: 'ignore', fence: 2 });
@@ -192,7 +192,7 @@ it('hands a held job back that it could not begin before its lease was in doubt'
   const connection = await peer.connection();
   await connection.welcome({ beatMs: 250, leaseMs: LEASE_MS });
   connection.answerBeats();
-  const held = assignment('echo', 1, { onLost: 'hold' });
+  const held = assignment('echo', 1, { options: { onLost: 'hold' } });
   connection.assign(held);
   const state = () => spawnSync('ps', ['-o', 'state=', '-p', String(worker.child.pid)], { encoding: 'utf8' }).stdout;
   await expect.poll(state, { timeout: 20_000 }).toMatch(/^T/);

@@ -103,7 +103,7 @@ describe('a worker that no server confirms', () => {
     });
     const slow = handle(defineJob({ type: 'slow' }), ({ signal }) => release.passed.then(() => signal.aborted));
     const connection = await workerWith([obey, slow], { slots: 2, prefetch: 1 });
-    const [lost, held] = [assignment('obey', 1), assignment('slow', 2, { onLost: 'hold' })];
+    const [lost, held] = [assignment('obey', 1), assignment('slow', 2, { options: { onLost: 'hold' } })];
     const waiting = assignment('slow', 3);
     connection.assign(lost, held, waiting);
     peer.refusal = { status: 503, body: { error: { code: 'database_unavailable', message: 'not now' } } };
@@ -246,7 +246,7 @@ describe('onLeaseLost', () => {
     const worker = processWith({ onLeaseLost: 'exit' });
     const connection = await peer.connection();
     await connection.welcome(LEASE);
-    const held = assignment('ignore', 1, { onLost: 'hold' });
+    const held = assignment('ignore', 1, { options: { onLost: 'hold' } });
     connection.assign(assignment('obey', 2), held);
     await worker.says(`started ignore ${held.id}`);
     peer.refusal = { status: 503, body: { error: { code: 'database_unavailable', message: 'not now' } } };
@@ -263,7 +263,7 @@ describe('onLeaseLost', () => {
     const connection = await peer.connection();
     await connection.welcome({ beatMs: 200, leaseMs: 30_000 });
     connection.answerBeats();
-    const held = assignment('block', 1, { onLost: 'hold' });
+    const held = assignment('block', 1, { options: { onLost: 'hold' } });
     connection.assign(assignment('isolated', 2));
     const pid = Number((await connection.take('progress')).items[0]?.value);
     expect(isRunning(pid)).toBe(true);
