@@ -3,7 +3,17 @@
  * sources. Completed steps are skipped, so every script can start with it.
  */
 import { spawnSync } from 'node:child_process';
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -53,12 +63,49 @@ function isInstalled() {
 export function build() {
   const tsc = join(root, 'node_modules/typescript/bin/tsc');
   if (!existsSync(cli)) console.log('Building …');
+  writeThreadCode();
   const { status } = spawnSync(process.execPath, [tsc, '-b', ...PACKAGES], { cwd: root, stdio: 'inherit' });
   if (status !== 0) fail('the sources do not compile; the messages are above');
   for (const name of PACKAGES) removeStaleOutput(join(root, name));
   // The compiler does not know that this file is a command.
   chmodSync(cli, 0o755);
   linkCommand();
+}
+
+/** The worker's link thread as a string, because a bundler would not find its file: see docs/decisions/0009. */
+function writeThreadCode() {
+  const link = join(root, 'packages/sdk/src/worker/link');
+  const file = join(link, 'thread-code.ts');
+  const text = threadCode(join(link, 'thread.ts'));
+  // Unchanged files are not compiled again.
+  if (!existsSync(file) || readFileSync(file, 'utf8') !== text) writeFileSync(file, text);
+}
+
+function threadCode(entry) {
+  const require = createRequire(import.meta.url);
+  const { outputFiles } = require('esbuild').buildSync({
+    ...{ entryPoints: [entry], bundle: true, write: false, platform: 'node', target: 'node20', format: 'cjs' },
+    // From source, so that the order of the builds does not matter.
+    alias: { '@drover/protocol': join(root, 'packages/protocol/src') },
+    // A thread without a file would look for these optional packages of ws in the current folder.
+    define: { 'process.env.WS_NO_BUFFER_UTIL': '"1"', 'process.env.WS_NO_UTF_8_VALIDATE': '"1"' },
+    minifySyntax: true,
+    footer: { js: '//# sourceURL=drover-link-thread' },
+  });
+  const licence = readFileSync(require.resolve('ws/package.json').replace('package.json', 'LICENSE'), 'utf8');
+  return [
+    '/** Made by `npm run build`: `thread.ts` with all that it imports.',
+    ' *',
+    ' * It contains the package ws:',
+    ' *',
+    ...licence
+      .trim()
+      .split('\n')
+      .map((line) => ` * ${line}`.trimEnd()),
+    ' */',
+    `export const THREAD_CODE: string = ${JSON.stringify(outputFiles[0].text)};`,
+    '',
+  ].join('\n');
 }
 
 /** The compiler keeps the output of deleted sources, and npm would publish it. */

@@ -14,6 +14,8 @@ const SOURCES = ['./packages/protocol', './packages/sdk', './packages/server'];
 type Manifest = { name: string; dependencies: Record<string, string> };
 
 export type PackedPackages = {
+  /** The folder that has them in its node_modules, and nothing else. */
+  readonly folder: string;
   /** The program of the command `drover`. */
   readonly cli: string;
   /** The path and text of every file. */
@@ -37,6 +39,7 @@ export function unpackPackages(): PackedPackages {
   }
 
   return {
+    folder,
     cli: join(modules, 'drover/dist/cli/main.js'),
     files: () => [...own].flatMap((name) => readFiles(join(modules, name))),
     remove: () => rmSync(folder, { recursive: true, force: true }),

@@ -14,6 +14,11 @@ export function runTypeScript(file: string, options: RunOptions): Promise<Finish
   return finish(spawn(process.execPath, [TSX, file], spawnOptions(options)));
 }
 
+/** Runs a JavaScript program to its end. */
+export function runNode(file: string, options: RunOptions): Promise<Finished> {
+  return finish(spawn(process.execPath, [file], spawnOptions(options)));
+}
+
 /** Runs a command line in a shell to its end. */
 export function runShell(command: string, options: RunOptions): Promise<Finished> {
   return finish(spawn('bash', ['-euo', 'pipefail', '-c', command], spawnOptions(options)));

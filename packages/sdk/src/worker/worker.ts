@@ -104,6 +104,7 @@ export class Worker {
         message: (message) => this.#received(message),
         lost: () => this.#lost(),
         refused: (error, url) => this.#refused(error, url),
+        failed: (error) => this.#starting?.reject(error),
         beat: () => this.#beat(),
         lease: (phase) => this.#leased(phase),
         drained: () => this.#reporter.flush(),
@@ -166,7 +167,7 @@ export class Worker {
 
   /**
    * Resolves when the worker is registered for the first time, however long that takes. It rejects, and the worker is
-   * stopped, if the first server to answer does not accept it, or on `signal`. `ownsProcess`: the process belongs to
+   * stopped, if the first server to answer does not accept it, if its link thread cannot run, or on `signal`. `ownsProcess`: the process belongs to
    * this worker, so `onLeaseLost` defaults to `exit`.
    */
   async start({ signal, ownsProcess = false }: StartOptions = {}): Promise<void> {

@@ -6,8 +6,9 @@
  * Invariant: `run` resolves when the handler has settled and its process is idle again, or when the process and all
  * its descendants are gone. An interrupted, crashed or killed process is never used again.
  */
+import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import type { Outcome } from '@drover/protocol';
+import { DroverError, type Outcome } from '@drover/protocol';
 import { JOB, type RunnableJob } from '../../job-definition.js';
 import type { Logger } from '../../logger.js';
 import type { Attempt } from '../attempt.js';
@@ -25,8 +26,6 @@ import type { SharedProcessTable } from './process-table.js';
  */
 const MAX_GRACE_MS: Readonly<Record<string, number>> = { lost: 1000, unconfirmed: 1000, shutdown: 4000 };
 
-const PROCESS_MAIN = new URL('./process-main.js', import.meta.url);
-
 export type IsolatedRunnerOptions = {
   services: ContextServices;
   logger: Logger;
@@ -43,9 +42,9 @@ export class IsolatedRunner {
   readonly #running = new Map<Attempt, JobProcess>();
 
   constructor(options: IsolatedRunnerOptions) {
-    const { slots, logger, processMain = PROCESS_MAIN } = options;
+    const { slots, logger, processMain } = options;
     this.#options = options;
-    this.#pool = new ProcessPool({ slots, logger, main: fileURLToPath(processMain) });
+    this.#pool = new ProcessPool({ slots, logger, main: processMain ? fileURLToPath(processMain) : ownProcessMain() });
   }
 
   /** For `killProcesses`, from any thread. */
@@ -136,6 +135,18 @@ export class IsolatedRunner {
     const fields = { jobId: assignment.id, jobType: assignment.type, pid: process.pid, ...output };
     this.#options.logger.debug({ event: 'output.captured', ...fields }, 'isolated handler wrote output');
   }
+}
+
+/** The program of the processes is a file of this package, so a bundle that contains this package does not have it. */
+function ownProcessMain(): string {
+  // A bundle of CommonJS has no address.
+  const here: string | undefined = import.meta.url;
+  const main = here === undefined ? undefined : fileURLToPath(new URL('./process-main.js', here));
+  if (main !== undefined && existsSync(main)) return main;
+  throw new DroverError(
+    'invalid_request',
+    'createWorker: jobs.isolation: isolated handlers need the files of @drover/sdk, but this program is a bundle that contains it; exclude @drover/sdk from the bundle (external) and install it beside the bundle',
+  );
 }
 
 function isolatedHandler(job: RunnableJob): IsolatedHandler {

@@ -7,7 +7,6 @@
  * process the timer is due, and timers run before the network: the lease is checked before anything is sent.
  */
 import { write } from 'node:fs';
-import { isSwitchedOff } from '@drover/protocol/test-points';
 import { type LeaseClock, type LeasePhase, type Reading, readClocks, readQuickClocks } from './lease-clock.js';
 import type { SharedState } from './shared-state.js';
 
@@ -23,6 +22,7 @@ export type LeaseWatchOptions = {
   clock: LeaseClock;
   shared: SharedState;
   exitsOnLeaseLost: boolean;
+  stopsItself: boolean;
   /** Kills the processes of isolated handlers whose jobs others may start. May be called repeatedly. */
   killIsolated: () => void;
   changed: (phase: LeasePhase) => void;
@@ -68,10 +68,10 @@ export class LeaseWatch {
     this.#timer = undefined;
   }
 
-  /** Applies the test point: a worker that never gets past `doubtful` starts nothing and stops nothing. */
+  /** A worker that does not stop itself never gets past `doubtful`: it starts nothing and stops nothing. */
   #phaseAt(now: Reading): { phase: LeasePhase; untilNextMs: number } {
     const look = this.#options.clock.look(now);
-    return isSwitchedOff('self-stop') && AGE[look.phase] > AGE.doubtful ? { ...look, phase: 'doubtful' } : look;
+    return !this.#options.stopsItself && AGE[look.phase] > AGE.doubtful ? { ...look, phase: 'doubtful' } : look;
   }
 
   #see(now: Reading): number {

@@ -1,17 +1,20 @@
 /**
  * The main thread's side of the link: starts the link thread, gives it frames to send and dispatches its events. A
- * link thread that dies is replaced; the new one continues with the old one's lease clock.
+ * link thread that dies is replaced; the new one continues with the old one's lease clock. One that dies before a
+ * server has accepted the worker would only die again, so the start fails.
  */
-import { existsSync } from 'node:fs';
 import { Worker as Thread } from 'node:worker_threads';
 import { DroverError, type Grant, isErrorCode, type ServerMessage } from '@drover/protocol';
+import { isSwitchedOff } from '@drover/protocol/test-points';
 import type { Logger } from '../../logger.js';
 import { within } from '../within.js';
 import { type LeasePhase, monotonicMs } from './lease-clock.js';
 import type { FromLinkThread, LinkEvent, LinkSettings, ToLinkThread } from './messages.js';
 import { MAX_UNDER_WAY } from './outbound.js';
+import { parseFrame } from './parse-frame.js';
 import { SharedState } from './shared-state.js';
-import { parseFrame, type Welcome } from './stream-socket.js';
+import type { Welcome } from './stream-socket.js';
+import { THREAD_CODE } from './thread-code.js';
 
 /** Limit for the link thread to close its socket and end. */
 const END_MS = 5000;
@@ -31,6 +34,8 @@ export type LinkEvents = {
   message: (message: JobMessage) => void;
   lost: () => void;
   refused: (error: DroverError, url: string) => void;
+  /** The link thread ended before the first welcome, and is not replaced. */
+  failed: (error: Error) => void;
   /** A beat was sent. */
   beat: () => void;
   lease: (phase: LeasePhase) => void;
@@ -95,9 +100,11 @@ export class Link {
       previousSessions: this.#hasBeenWelcomed ? [] : start.previousSessions,
       holds: JSON.stringify(this.#events.holds()),
       trouble: this.#trouble,
+      stopsItself: !isSwitchedOff('self-stop'),
       shared: this.#shared.buffer,
     };
-    const thread = new Thread(threadFile(), {
+    const thread = new Thread(THREAD_CODE, {
+      eval: true,
       name: 'drover-link',
       workerData: settings,
       // Not the process's options: its loaders and hooks are for the application, not for this thread.
@@ -239,12 +246,17 @@ export class Link {
     this.#events.lost();
   }
 
-  /** Handles the end of a thread. Returns whether the end was requested. */
+  /** Handles the end of a thread. Returns whether there will be no other one. */
   #isOver(failure: unknown, code: number): boolean {
     this.#thread = undefined;
     this.#frames = [];
     this.#disconnected();
     if (this.#isStopping) return true;
+    if (!this.#hasBeenWelcomed) {
+      const reason = failure instanceof Error ? failure.message : `it ended with code ${code}`;
+      this.#events.failed(new Error(`the worker's link thread cannot run: ${reason}`, { cause: failure }));
+      return true;
+    }
     this.#logger.error({ event: 'thread.restarted', error: failure, code }, 'link thread ended; starting a new one');
     this.#posted = this.#shared.written;
     this.#shared.turn = 0;
@@ -269,13 +281,4 @@ export class Link {
   #post(message: ToLinkThread): void {
     this.#thread?.postMessage(message);
   }
-}
-
-/**
- * Beside this file in the build. Tests run the sources, which Node cannot load as a thread, so they use the built
- * file.
- */
-function threadFile(): URL {
-  const beside = new URL('./thread.js', import.meta.url);
-  return existsSync(beside) ? beside : new URL(beside.href.replace(/\/src\/(?!.*\/src\/)/, '/dist/'));
 }

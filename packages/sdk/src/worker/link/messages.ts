@@ -23,6 +23,8 @@ export type LinkSettings = {
   /** Processes of isolated handlers. */
   isolatedProcesses: SharedProcessTable | undefined;
   trouble: string | undefined;
+  /** False in a test that shows what the lease clock is for. */
+  stopsItself: boolean;
   shared: SharedArrayBuffer;
 };
 

@@ -6,18 +6,14 @@
  * the first sign of the end.
  */
 import type { IncomingMessage } from 'node:http';
-import { createRequire } from 'node:module';
 import type { ServerMessage } from '@drover/protocol';
 import { DroverError, isErrorCode } from '@drover/protocol/errors';
 import { LIMITS } from '@drover/protocol/limits';
+import { WebSocket } from 'ws';
 import { describeConnectError } from '../../connect-error.js';
 import { serverError } from '../../server-error.js';
+import { parseFrame } from './parse-frame.js';
 import type { Patience } from './patience.js';
-
-// `require`, because an import makes Node first read all files of such a package for the names they export, which
-// would be a third of the link thread's start time.
-const { WebSocket } = createRequire(import.meta.url)('ws') as typeof import('ws');
-type WebSocket = import('ws').WebSocket;
 
 /** Limit for the other side to answer a close before the socket is destroyed. */
 const CLOSE_MS = 1000;
@@ -165,20 +161,4 @@ function codeOf(status: number | undefined): 'unauthenticated' | 'forbidden' | '
   if (status === 401) return 'unauthenticated';
   if (status === 403) return 'forbidden';
   return status === 404 ? 'not_found' : 'internal';
-}
-
-/**
- * The frame, if it has the shape of one. The server is trusted with the rest: a schema would cost CPU for each job.
- */
-export function parseFrame(text: string): ServerMessage | undefined {
-  try {
-    const message = JSON.parse(text) as { kind?: unknown; jobs?: unknown; items?: unknown } | null;
-    if (typeof message?.kind !== 'string') return undefined;
-    if (message.kind === 'assign' && !Array.isArray(message.jobs)) return undefined;
-    if ((message.kind === 'ack' || message.kind === 'cancel') && !Array.isArray(message.items)) return undefined;
-    return message as ServerMessage;
-  } catch {
-    // Not JSON: the caller ends the connection and reports it.
-    return undefined;
-  }
 }

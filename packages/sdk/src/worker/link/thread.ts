@@ -9,14 +9,15 @@
  * thread is blocked, the link thread still sends beats, and moves to another server and sends hello there; it takes
  * no new jobs.
  *
- * It loads nothing that needs zod unless there are isolated handlers: that would triple its start time.
+ * The build bundles this file with all that it imports into `thread-code.ts`, as a string, so that the thread also
+ * starts in a bundled program. It imports nothing that needs zod: that would triple its start time.
  *
  * When it throws, it ends the process if `onLeaseLost` is `exit`. Otherwise only the thread ends, and the main thread
  * starts another one.
  */
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
 import type { DroverError } from '@drover/protocol';
-import type { SharedProcessTable } from '../isolation/process-table.js';
+import { killProcesses } from '../isolation/process-table.js';
 import { Connection } from './connection.js';
 import { Heartbeat } from './heartbeat.js';
 import { HeldGrants } from './held-grants.js';
@@ -84,6 +85,7 @@ class LinkThread {
       clock: this.#clock,
       shared: this.#shared,
       exitsOnLeaseLost: settings.exitsOnLeaseLost,
+      stopsItself: settings.stopsItself,
       killIsolated,
       changed: (phase) => this.#tell({ kind: 'lease', phase }),
     });
@@ -252,20 +254,22 @@ class LinkThread {
   }
 }
 
-async function run(port: MessagePort, settings: LinkSettings): Promise<void> {
-  if (settings.exitsOnLeaseLost) {
-    // Without this thread the process would not end in time, so it ends now; its supervisor restarts it.
-    process.on('uncaughtException', (error) => endProcess(`the link thread failed: ${error.stack ?? error}`));
+function run(port: MessagePort, settings: LinkSettings): void {
+  const { exitsOnLeaseLost, isolatedProcesses, shared } = settings;
+  if (exitsOnLeaseLost) {
+    process.on('uncaughtException', (error) => {
+      // Before the first lease nothing can run, and the main thread reports the error.
+      if (new SharedState(shared).lease === undefined) throw error;
+      // Without this thread the process would not end in time, so it ends now; its supervisor restarts it.
+      endProcess(`the link thread failed: ${error.stack ?? error}`);
+    });
   }
-  const thread = new LinkThread(settings, port, await isolatedKiller(settings.isolatedProcesses));
+  const killIsolated = () => {
+    if (isolatedProcesses !== undefined) void killProcesses(isolatedProcesses, 'rerun');
+  };
+  const thread = new LinkThread(settings, port, killIsolated);
   port.on('message', (order: ToLinkThread) => thread.receive(order));
   thread.start();
 }
 
-async function isolatedKiller(processes: SharedProcessTable | undefined): Promise<() => void> {
-  if (processes === undefined) return () => {};
-  const { killProcesses } = await import('../isolation/process-table.js');
-  return () => void killProcesses(processes, 'rerun');
-}
-
-if (parentPort !== null) await run(parentPort, workerData as LinkSettings);
+if (parentPort !== null) run(parentPort, workerData as LinkSettings);

@@ -358,8 +358,20 @@ describe('the link thread', () => {
   });
 
   it('takes its process with it, if that is what a lost lease does', async () => {
-    const worker = processWith({ onLeaseLost: 'exit', token: 'not a header\n' });
+    const worker = processWith({ onLeaseLost: 'exit' });
+    const connection = await peer.connection();
+    await connection.welcome();
+    // Without a list of servers: it throws.
+    connection.send({ kind: 'beat', beat: 1 } as never);
     expect(await worker.ended).toEqual({ code: null, signal: 'SIGKILL' });
     expect(worker.lines.join('\n')).toContain('the link thread failed');
+  });
+
+  it.each(['exit', 'abort'] as const)('makes the start fail if it ends before a welcome (%s)', async (onLeaseLost) => {
+    const worker = processWith({ onLeaseLost, token: 'not a header\n' });
+    expect(await worker.ended).toEqual({ code: 1, signal: null });
+    expect(worker.lines.join('\n')).toContain(
+      "Error: the worker's link thread cannot run: Invalid character in header",
+    );
   });
 });
