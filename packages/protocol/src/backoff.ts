@@ -4,6 +4,7 @@
  */
 import { z } from 'zod';
 import { durationSchema, MAX_DURATION_MS } from './duration.js';
+import { listSchema } from './fields.js';
 
 const MAX_LISTED_DELAYS = 100;
 
@@ -28,7 +29,7 @@ const kinds = [
   z.strictObject({
     kind: z.literal('list'),
     /** One delay per retry; the last one is used for all further ones. */
-    delays: z.array(durationSchema).min(1).max(MAX_LISTED_DELAYS),
+    delays: listSchema(durationSchema, { min: 1, max: MAX_LISTED_DELAYS }),
     jitter: z.number().min(0).max(1).default(0),
   }),
 ] as const;

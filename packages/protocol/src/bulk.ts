@@ -14,14 +14,19 @@
 import { z } from 'zod';
 import { invalidInput } from './describe-issues.js';
 import { DroverError } from './errors.js';
-import { idSchema } from './fields.js';
+import { idSchema, listSchema } from './fields.js';
 import { eitherDelayOrRunAt, newJobShape } from './job.js';
 import { LIMITS } from './limits.js';
 
 export const BULK_MEDIA_TYPE = 'application/x-ndjson';
 
 const { id: _, payload: __, ...headShape } = newJobShape;
-export const bulkHeadSchema = eitherDelayOrRunAt(z.strictObject({ ...headShape, ids: z.array(idSchema).min(1) }));
+export const bulkHeadSchema = eitherDelayOrRunAt(
+  z.strictObject({
+    ...headShape,
+    ids: listSchema(idSchema, { min: 1, max: LIMITS.batchJobs, checkLength: checkBatchSize }),
+  }),
+);
 export type BulkHead = z.output<typeof bulkHeadSchema>;
 export type BulkGroup = { head: BulkHead; payloads: string[] };
 

@@ -20,15 +20,51 @@ export const tagSchema = z
 /** U+0000 and half of a surrogate pair: valid in JavaScript and JSON, but not in PostgreSQL's `text`. */
 const UNSTORABLE = /[\0\p{Cs}]/gu;
 
-/** Text by people for people, such as the note of a pause. */
-export const noteSchema = z
-  .string()
-  .max(LIMITS.noteLength)
-  .refine((text) => text.search(UNSTORABLE) < 0, 'expected a string without U+0000 and without unpaired surrogates');
-
 /** Replaces each character that PostgreSQL cannot store by a replacement character. */
 export function storableText(text: string): string {
   return text.replace(UNSTORABLE, '\ufffd');
+}
+
+/** Text that a person or a program sends and can correct: refused if it is too long or cannot be stored. */
+export function textSchema(maxLength: number) {
+  return z
+    .string()
+    .max(maxLength)
+    .refine((text) => text.search(UNSTORABLE) < 0, 'expected a string without U+0000 and without unpaired surrogates');
+}
+
+/**
+ * Text that a machine reports, such as the message of an error: cut and made storable, never refused. A worker cannot
+ * correct it, and would send it again forever.
+ */
+export function reportedTextSchema(maxLength: number) {
+  return z.string().transform((text) => storableText(text.slice(0, maxLength)));
+}
+
+/** Text by people for people, such as the note of a pause. */
+export const noteSchema = textSchema(LIMITS.noteLength);
+
+type ListLimits = {
+  min?: number;
+  max: number;
+  /** Throws for a list of this length, where it has an error code of its own. */
+  checkLength?: (length: number) => void;
+};
+
+/** A list. Its length is checked before its items, so a list that is too long costs nothing. */
+export function listSchema<Item extends z.ZodType>(item: Item, { min, max, checkLength }: ListLimits) {
+  const longest = z.array(item).max(max);
+  const items = min === undefined ? longest : longest.min(min);
+  const bounded = z.preprocess((list, context) => {
+    if (!Array.isArray(list)) return list;
+    checkLength?.(list.length);
+    if (list.length <= max) return list;
+    const message = `expected at most ${max} items, got ${list.length}`;
+    context.issues.push({ code: 'custom', message, input: undefined });
+    return z.NEVER;
+  }, items);
+  // the input of a preprocessed schema is `unknown` otherwise
+  return bounded as unknown as typeof items;
 }
 
 export const idSchema = z

@@ -29,7 +29,7 @@ export {
   parseDuration,
 } from './duration.js';
 export { DroverError, ERRORS, type ErrorBody, type ErrorCode, type FieldIssue, isErrorCode } from './errors.js';
-export { idSchema, nameSchema, tagSchema, timeSchema } from './fields.js';
+export { idSchema, nameSchema, storableText, tagSchema, timeSchema } from './fields.js';
 export {
   type Attempt,
   attemptSchema,
@@ -72,6 +72,7 @@ export {
   jobDefaultsShape,
   STORED_OPTION_NAMES,
 } from './job-options.js';
+export { isStorableJson, isTooDeep, type JsonShape, jsonShape } from './json-shape.js';
 export { LIMITS } from './limits.js';
 export { nearest } from './nearest.js';
 export {

@@ -6,7 +6,7 @@
 import { z } from 'zod';
 import { backoffSchema } from './backoff.js';
 import { type Duration, durationSchema } from './duration.js';
-import { idSchema, nameSchema, tagSchema, timeSchema } from './fields.js';
+import { idSchema, listSchema, nameSchema, tagSchema, timeSchema } from './fields.js';
 import { LIMITS } from './limits.js';
 
 type JobOption = {
@@ -109,7 +109,7 @@ export const JOB_OPTIONS = {
   },
   /** Words to find the job by. */
   tags: {
-    schema: z.array(tagSchema).max(LIMITS.tags),
+    schema: listSchema(tagSchema, { max: LIMITS.tags }),
     isDefault: true,
     hasColumn: true,
     flag: '--tag <tag>',

@@ -16,6 +16,13 @@ export const LIMITS = {
   callsUnderWay: 1000,
   /** Bytes of one frame on the worker stream. */
   frameBytes: 64 * 1024 * 1024,
+  /** Outcomes or values of progress in one frame. */
+  frameItems: 10_000,
+  /**
+   * Grants that one hello may name, and that a session holds. More than `slots` and `prefetch` with every outcome that a
+   * worker lets wait for its acknowledgement.
+   */
+  grants: 50_000,
   /** Jobs a handler may enqueue as children of one attempt. */
   childrenPerJob: 10_000,
   nameLength: 128,
@@ -24,6 +31,8 @@ export const LIMITS = {
   tagLength: 128,
   maxAttempts: 1000,
   priority: 1000,
+  /** Names and codes of errors, and what a worker says of its machine and its library. */
+  labelLength: 256,
   errorMessageLength: 8 * 1024,
   errorStackLength: 16 * 1024,
   /** Attempts kept per job. Beyond it, the first ten and the latest are kept. */
@@ -37,6 +46,7 @@ export const LIMITS = {
   /** Earlier sessions that a worker may name in its hello. */
   previousSessions: 100,
   pageSize: 1000,
+  cursorLength: 1000,
   /** Characters of a cron pattern. */
   cronLength: 256,
   /** Specs of one schedule; also times in one spec, and calendars of one schedule. */
@@ -55,6 +65,8 @@ export const LIMITS = {
   /** Occurrences in one preview, and in the range of one backfill. */
   previewOccurrences: 100,
   backfillOccurrences: 10_000,
+  /** The largest `int` of PostgreSQL: fences, connections, process ids. */
+  int: 2 ** 31 - 1,
   /** Longest `?wait=` of a result. */
   resultWaitMs: 120_000,
 } as const;

@@ -3,9 +3,9 @@
  * typed from it. A route is added here, with its handler in the server's `api/`.
  */
 import { z } from 'zod';
-import { BULK_MEDIA_TYPE } from './bulk.js';
+import { BULK_MEDIA_TYPE, checkBatchSize } from './bulk.js';
 import { durationSchema } from './duration.js';
-import { idSchema, nameSchema, noteSchema, tagSchema, timeSchema } from './fields.js';
+import { idSchema, listSchema, nameSchema, noteSchema, tagSchema, textSchema, timeSchema } from './fields.js';
 import { enqueuedSchema, jobSchema, jobStateSchema, jobWithAttemptsSchema, newJobSchema } from './job.js';
 import { LIMITS } from './limits.js';
 import {
@@ -53,7 +53,7 @@ function listOf<Item extends z.ZodType>(item: Item) {
       value === undefined
         ? undefined
         : [value].flat().flatMap((part) => (typeof part === 'string' ? part.split(',') : [part])),
-    z.array(item).min(1).max(100).optional(),
+    listSchema(item, { min: 1, max: 100 }).optional(),
   );
 }
 
@@ -67,14 +67,14 @@ export const listJobsQuery = z.strictObject({
   finishedAfter: timeSchema.optional(),
   finishedBefore: timeSchema.optional(),
   limit: z.coerce.number().int().min(1).max(LIMITS.pageSize).default(50),
-  cursor: z.string().max(200).optional(),
+  cursor: textSchema(LIMITS.cursorLength).optional(),
 });
 export type ListJobsQuery = z.output<typeof listJobsQuery>;
 export type ListJobsInput = z.input<typeof listJobsQuery>;
 
 const pageQuery = {
   limit: z.coerce.number().int().min(1).max(LIMITS.pageSize).default(50),
-  cursor: z.string().max(1000).optional(),
+  cursor: textSchema(LIMITS.cursorLength).optional(),
 };
 
 export const listSchedulesQuery = z.strictObject({
@@ -230,8 +230,9 @@ export const ROUTES = {
     path: '/api/v1/jobs/batch',
     summary: `Add up to ${LIMITS.batchJobs} jobs: all of them or none.`,
     roles: ['client', 'operator', 'admin'],
-    // the handler checks their number, because too many have their own error code
-    body: z.strictObject({ jobs: z.array(newJobSchema) }),
+    body: z.strictObject({
+      jobs: listSchema(newJobSchema, { max: LIMITS.batchJobs, checkLength: checkBatchSize }),
+    }),
     answer: z.object({ items: z.array(enqueuedSchema) }),
     status: 201,
   },
@@ -282,7 +283,7 @@ export const ROUTES = {
     summary: 'End an `unknown` job as failed, after a check that it did not do its work.',
     roles: ['operator', 'admin'],
     params: jobParams,
-    body: z.strictObject({ reason: z.string().min(1).max(LIMITS.errorMessageLength).optional() }).optional(),
+    body: z.strictObject({ reason: textSchema(LIMITS.errorMessageLength).min(1).optional() }).optional(),
     answer: jobSchema,
   },
   jobResult: {

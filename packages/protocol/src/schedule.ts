@@ -7,7 +7,7 @@
  */
 import { z } from 'zod';
 import { durationSchema } from './duration.js';
-import { idSchema, nameSchema, noteSchema, timeSchema } from './fields.js';
+import { idSchema, listSchema, nameSchema, noteSchema, textSchema, timeSchema } from './fields.js';
 import { jobStateSchema } from './job.js';
 import { jobDefaultsShape } from './job-options.js';
 import { LIMITS } from './limits.js';
@@ -25,13 +25,13 @@ export const dateSchema = z.iso.date({ error: 'expected a date such as "2030-12-
 
 const specFields = {
   /** Five fields, or six with seconds first, or a nickname such as `@daily`. */
-  cron: z.string().min(1).max(LIMITS.cronLength).optional(),
+  cron: textSchema(LIMITS.cronLength).min(1).optional(),
   /** An interval, counted from `anchor`. */
   every: durationSchema.optional(),
   /** The time that `every` counts from. Default: 1970-01-01T00:00:00Z. */
   anchor: timeSchema.optional(),
   /** Exact times. */
-  at: z.union([timeSchema, z.array(timeSchema).min(1).max(LIMITS.scheduleTimes)]).optional(),
+  at: z.union([timeSchema, listSchema(timeSchema, { min: 1, max: LIMITS.scheduleTimes })]).optional(),
 };
 
 type SpecFields = {
@@ -78,7 +78,7 @@ export type OverlapPolicy = (typeof OVERLAP_POLICIES)[number];
 const timingShape = {
   /** A single spec without a list. */
   ...specFields,
-  specs: z.array(scheduleSpecSchema).min(1).max(LIMITS.scheduleSpecs).optional(),
+  specs: listSchema(scheduleSpecSchema, { min: 1, max: LIMITS.scheduleSpecs }).optional(),
   timeZone: timeZoneSchema.default('UTC'),
   gap: z.enum(GAP_POLICIES).default('shift-forward'),
   /** Default: `both` for cron patterns of every hour, `first` for others. */
@@ -86,8 +86,8 @@ const timingShape = {
   /** Days without occurrences, in the schedule's time zone. */
   exclude: z
     .strictObject({
-      dates: z.array(dateSchema).max(LIMITS.calendarDates).optional(),
-      calendars: z.array(nameSchema).max(LIMITS.scheduleCalendars).optional(),
+      dates: listSchema(dateSchema, { max: LIMITS.calendarDates }).optional(),
+      calendars: listSchema(nameSchema, { max: LIMITS.scheduleCalendars }).optional(),
     })
     .optional(),
   /** No occurrence before `start` or after `end`. */
@@ -246,7 +246,7 @@ export type Preview = z.infer<typeof previewSchema>;
 
 export const newCalendarSchema = z.strictObject({
   description: noteSchema.optional(),
-  dates: z.array(dateSchema).max(LIMITS.calendarDates),
+  dates: listSchema(dateSchema, { max: LIMITS.calendarDates }),
 });
 export type NewCalendarInput = z.input<typeof newCalendarSchema>;
 

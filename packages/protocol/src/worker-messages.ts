@@ -23,41 +23,50 @@
  * ```
  */
 import { z } from 'zod';
-import { idSchema, nameSchema, storableText } from './fields.js';
-import { assignedOptionsSchema, jobErrorSchema, newJobSchema } from './job.js';
+import { idSchema, listSchema, nameSchema, reportedTextSchema, textSchema } from './fields.js';
+import { assignedOptionsSchema, newJobSchema } from './job.js';
 import { LIMITS } from './limits.js';
 
 export const STREAM_VERSION = 1;
 export const STREAM_PATH = '/api/v1/worker-stream';
 
-const fenceSchema = z.int().min(1);
+const fenceSchema = z.int().min(1).max(LIMITS.int);
 /** One grant of a job. The fence distinguishes it from every other grant. */
 const grantSchema = z.object({ id: idSchema, fence: fenceSchema });
 export type Grant = z.infer<typeof grantSchema>;
 
 const outcomeBase = { id: idSchema, fence: fenceSchema };
+/** One that is too large fails its job, not the frame: the worker would send the frame again forever. */
+const msSchema = z.number().min(0);
 /** Milliseconds that the handler ran. */
-const runMsSchema = z.number().min(0);
+const runMsSchema = msSchema;
+/** An error of a handler (see `jobErrorSchema`). */
+const reportedErrorSchema = z.object({
+  name: reportedTextSchema(LIMITS.labelLength),
+  message: reportedTextSchema(LIMITS.errorMessageLength),
+  stack: reportedTextSchema(LIMITS.errorStackLength).optional(),
+  code: reportedTextSchema(LIMITS.labelLength).optional(),
+});
 
 export const outcomeSchema = z.discriminatedUnion('kind', [
   z.object({
     ...outcomeBase,
     kind: z.literal('succeeded'),
     runMs: runMsSchema,
-    /** The result as a JSON string, so that no server has to parse it. */
+    /** The result as a JSON string. What is too long, too deep or not JSON fails the job, not the frame. */
     result: z.string().optional(),
     /** Jobs that are created together with this completion, or not at all. */
-    children: z.array(newJobSchema).max(LIMITS.childrenPerJob).optional(),
+    children: listSchema(newJobSchema, { max: LIMITS.childrenPerJob }).optional(),
   }),
   z.object({
     ...outcomeBase,
     kind: z.literal('failed'),
     runMs: runMsSchema,
-    error: jobErrorSchema,
+    error: reportedErrorSchema,
     /** Milliseconds until the next attempt. Absent: the error is permanent. */
-    retryInMs: z.number().min(0).optional(),
+    retryInMs: msSchema.optional(),
   }),
-  z.object({ ...outcomeBase, kind: z.literal('snoozed'), runMs: runMsSchema, inMs: z.number().min(0) }),
+  z.object({ ...outcomeBase, kind: z.literal('snoozed'), runMs: runMsSchema, inMs: msSchema }),
   z.object({ ...outcomeBase, kind: z.literal('cancelled'), runMs: runMsSchema }),
   /** Handed back: it never started, or the worker is shutting down and has stopped it. No attempt is used up. */
   z.object({ ...outcomeBase, kind: z.literal('released') }),
@@ -73,22 +82,25 @@ export const workerMessageSchema = z.discriminatedUnion('kind', [
     /** Created by the worker at its start, kept over reconnects. */
     sessionId: idSchema,
     /** Grows with each connection of the session, so that a delayed hello cannot replace a newer one. */
-    connection: z.int().min(1),
+    connection: z
+      .int()
+      .min(1)
+      .max(LIMITS.int - 1),
     name: nameSchema,
-    host: z.string().max(LIMITS.nameLength * 2),
-    pid: z.int().min(0),
-    sdk: z.string().max(LIMITS.nameLength),
-    types: z.array(nameSchema).min(1).max(LIMITS.workerTypes),
+    host: textSchema(LIMITS.labelLength),
+    pid: z.int().min(0).max(LIMITS.int),
+    sdk: textSchema(LIMITS.labelLength),
+    types: listSchema(nameSchema, { min: 1, max: LIMITS.workerTypes }),
     /** Absent: every queue. */
-    queues: z.array(nameSchema).min(1).max(LIMITS.workerQueues).optional(),
+    queues: listSchema(nameSchema, { min: 1, max: LIMITS.workerQueues }).optional(),
     slots: z.int().min(1).max(LIMITS.workerSlots),
     window: z.int().min(0),
     /** Every grant without an acknowledged outcome: prefetched, running, finished. */
-    holds: z.array(grantSchema),
+    holds: listSchema(grantSchema, { max: LIMITS.grants }),
     /** The cluster of the held grants, if there are any. Another cluster must not treat them as lost or stale. */
     clusterId: idSchema.optional(),
     /** Earlier sessions of the same data folder, from its journal. Their grants that `holds` names are transferred. */
-    previousSessions: z.array(idSchema).max(LIMITS.previousSessions).optional(),
+    previousSessions: listSchema(idSchema, { max: LIMITS.previousSessions }).optional(),
     /** Parts of that journal could not be read: jobs that `holds` does not name may have been started. */
     isJournalIncomplete: z.boolean().optional(),
     /** This worker keeps working when it, its queues, its types or the cluster are paused. */
@@ -97,29 +109,28 @@ export const workerMessageSchema = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('offer'), window: z.int().min(0) }),
   z.object({
     kind: z.literal('outcomes'),
-    items: z.array(outcomeSchema),
+    items: listSchema(outcomeSchema, { max: LIMITS.frameItems }),
     /** Chosen by the worker. A server that supports it acknowledges the whole frame by it. */
     batch: z.int().min(1).optional(),
   }),
   z.object({
     kind: z.literal('progress'),
-    /** `value` is JSON. */
-    items: z.array(z.object({ ...outcomeBase, value: z.string().max(LIMITS.progressBytes) })),
+    /** `value` is JSON. One that is not is ignored. */
+    items: listSchema(z.object({ ...outcomeBase, value: z.string().max(LIMITS.progressBytes) }), {
+      max: LIMITS.frameItems,
+    }),
   }),
   z.object({
     kind: z.literal('beat'),
     beat: z.int(),
-    running: z.int().min(0),
+    running: z.int().min(0).max(LIMITS.int),
     /**
      * Assignments that the main thread of the worker has received on this connection. It proves that the worker
      * handles jobs, not only that something in it sends beats.
      */
     received: z.int().min(0),
-    /**
-     * A problem on the worker, for the operator (a full disk, a handler that does not stop). Unstorable characters
-     * are replaced, because one statement renews the leases of all workers of a server and must not be refused.
-     */
-    trouble: z.string().max(LIMITS.errorMessageLength).transform(storableText).optional(),
+    /** A problem on the worker, for the operator (a full disk, a handler that does not stop). */
+    trouble: reportedTextSchema(LIMITS.errorMessageLength).optional(),
   }),
   /** The worker accepts no more jobs; it leaves when its jobs are done. */
   z.object({ kind: z.literal('drain') }),

@@ -13,6 +13,7 @@ import type { Logger } from 'pino';
 import { createGatherer } from '../base/gather.js';
 import type { Runner } from '../db/database.js';
 import { isPassing } from '../db/database-error.js';
+import { splitBatch } from '../db/split-batch.js';
 import type { Dispatcher } from '../dispatch/dispatcher.js';
 import type { JobToInsert } from '../new-jobs/job-to-insert.js';
 import type { Sessions } from '../sessions/registry.js';
@@ -59,22 +60,9 @@ export function createAdmission(deps: AdmissionDeps): Admission {
     flush: insertRequests,
   });
 
-  /** A refused batch is halved until the request at fault is alone. */
   async function insertRequests(requests: readonly Request[]): Promise<(Existed | Error)[]> {
-    try {
-      return await insertTogether(requests);
-    } catch (error) {
-      if (isPassing(error)) throw notConfirmed(error);
-      if (requests.length === 1) return [refusalOf(requests[0] as Request, error as Error)];
-      const middle = Math.ceil(requests.length / 2);
-      const halves = [requests.slice(0, middle), requests.slice(middle)];
-      return (await Promise.all(halves.map(settled))).flat();
-    }
-  }
-
-  /** A failure of one half must not fail the other. */
-  function settled(requests: readonly Request[]): Promise<(Existed | Error)[]> {
-    return insertRequests(requests).catch((error: Error) => requests.map(() => error));
+    const results = await splitBatch<Request, Existed>(requests, { run: insertTogether, refuse: refusalOf });
+    return results.map((result) => (isPassing(result) ? notConfirmed(result) : result));
   }
 
   async function insertTogether(requests: readonly Request[]): Promise<Existed[]> {

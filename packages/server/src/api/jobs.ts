@@ -1,13 +1,5 @@
 /** The routes under /jobs. */
-import {
-  checkBatchSize,
-  DroverError,
-  isFinished,
-  type JobState,
-  LIMITS,
-  readBulk,
-  statesBefore,
-} from '@drover/protocol';
+import { DroverError, isFinished, type JobState, LIMITS, readBulk, statesBefore } from '@drover/protocol';
 import type { ServerConfig } from '../config/server-config.js';
 import type { Runner } from '../db/database.js';
 import type { Engine } from '../engine/engine.js';
@@ -43,7 +35,6 @@ export function jobHandlers({ engine, db, config }: JobsDeps): JobRoutes {
     },
 
     async enqueueJobs({ body }) {
-      checkBatchSize(body.jobs.length);
       const jobs = checkedJobs(body.jobs, limits());
       const existed = await engine.enqueue(jobs);
       return { items: jobs.map(({ id }, place) => ({ id, created: !existed.has(place) })) };

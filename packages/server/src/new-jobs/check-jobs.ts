@@ -1,12 +1,10 @@
 /** What a new job must satisfy beyond its schema: the timestamp in its id, the size and depth of its payload. */
-import { DroverError, LIMITS, type NewJob } from '@drover/protocol';
+import { DroverError, isTooDeep, LIMITS, type NewJob } from '@drover/protocol';
 import { afterIdsOf, ID_AHEAD_LIMIT_MS, isVersion7 } from '../base/id-time.js';
 import { type JobToInsert, toJobToInsert } from './job-to-insert.js';
 
 /** The most bytes that UTF-8 takes for a character of a string. */
 const UTF8_BYTES_PER_CHARACTER = 3;
-/** A level of nesting takes at least two characters. */
-const CHARACTERS_PER_LEVEL = 2;
 
 export type NewJobLimits = { payloadLimitBytes: number; nowMs: number };
 
@@ -53,31 +51,7 @@ function checkJob({ id, payload }: JobToInsert, latestId: string, limits: NewJob
     const bytes = Buffer.byteLength(payload);
     if (bytes > limit) throw tooLarge(field('payload'), limit, bytes);
   }
-  if (payload.length > CHARACTERS_PER_LEVEL * LIMITS.payloadDepth && jsonDepth(payload) > LIMITS.payloadDepth) {
-    throw tooDeep(field('payload'));
-  }
-}
-
-const QUOTE = '"'.charCodeAt(0);
-const BACKSLASH = '\\'.charCodeAt(0);
-const OPENING = new Set([...'[{'].map((character) => character.charCodeAt(0)));
-const CLOSING = new Set([...']}'].map((character) => character.charCodeAt(0)));
-
-/** The nesting depth of JSON. For other text the number has no meaning. */
-export function jsonDepth(text: string): number {
-  let depth = 0;
-  let deepest = 0;
-  let isInString = false;
-  for (let place = 0; place < text.length; place++) {
-    const code = text.charCodeAt(place);
-    if (isInString) {
-      if (code === BACKSLASH) place += 1;
-      else if (code === QUOTE) isInString = false;
-    } else if (code === QUOTE) isInString = true;
-    else if (OPENING.has(code)) deepest = Math.max(deepest, ++depth);
-    else if (CLOSING.has(code)) depth -= 1;
-  }
-  return deepest;
+  if (isTooDeep(payload)) throw tooDeep(field('payload'));
 }
 
 function tooLarge(field: string, limit: number, bytes: number): DroverError {

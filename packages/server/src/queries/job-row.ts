@@ -60,9 +60,9 @@ export function toJob(row: JobRow): Job {
     ...storedOptions(row.options ?? {}),
     tags: row.tags ?? [],
     onLost: row.hold_if_lost ? 'hold' : 'rerun',
-    runAt: row.run_at.toISOString(),
+    runAt: isoTime(row.run_at),
     expiresAt: toTime(row.expires_at),
-    createdAt: row.created_at.toISOString(),
+    createdAt: isoTime(row.created_at),
     startedAt: toTime(row.started_at),
     finishedAt: toTime(row.finished_at),
     cancelRequestedAt: toTime(row.cancel_requested_at),
@@ -100,5 +100,13 @@ function storedOptions(options: Partial<StoredOptions>): StoredOptions {
 }
 
 function toTime(date: Date | null): string | null {
-  return date === null ? null : date.toISOString();
+  return date === null ? null : isoTime(date);
+}
+
+const LATEST_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
+
+/** A row written by hand may have a time that no date of JavaScript can hold. A list must not fail because of it. */
+function isoTime(date: Date): string {
+  const ms = Number(date);
+  return new Date(Number.isNaN(ms) ? LATEST_MS : Math.min(Math.max(ms, 0), LATEST_MS)).toISOString();
 }

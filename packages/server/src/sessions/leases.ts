@@ -11,6 +11,8 @@ import type { WorkerMessage } from '@drover/protocol';
 import { failpoint } from '@drover/protocol/test-points';
 import type { Logger } from 'pino';
 import type { Runner } from '../db/database.js';
+import { isPassing } from '../db/database-error.js';
+import { splitBatch } from '../db/split-batch.js';
 import { setPaused } from './pause-worker.js';
 import type { Registry } from './registry.js';
 import type { Session } from './session.js';
@@ -32,6 +34,11 @@ type LeasesDeps = {
 };
 
 export type WorkerBeat = Pick<Extract<WorkerMessage, { kind: 'beat' }>, 'beat' | 'received' | 'trouble'>;
+
+/** A session, with the beat that is renewed now; a later one may come while the statement is running. */
+type Served = { session: Session; beat: number };
+/** Undefined: the session is no longer this server's. */
+type Renewed = { paused: boolean } | undefined;
 
 export type Leases = { renew(): Promise<void> };
 
@@ -71,22 +78,39 @@ export function createLeases({ db, serverId, registry, logger, beatMs, leaseMs, 
     session.channel.confirmBeat(beat, servers());
   }
 
+  function conclude({ session, beat }: Served, renewed: Renewed): void {
+    if (renewed) confirm(session, beat, renewed);
+    // one that has just resigned ended its session itself
+    else if (!session.closed) registry.disconnect(session, 'its session has ended or moved to another server');
+  }
+
+  /** A worker whose beat is refused harms only itself: it connects again, or its lease expires. */
+  function refuse({ session }: Served, error: Error): Error {
+    const fields = { event: 'lease.refused', err: error, worker: session.name, session: session.id };
+    logger.error(fields, 'beat was refused by the database');
+    registry.disconnect(session, 'its beat was refused by the database');
+    return error;
+  }
+
+  async function renewTogether(served: readonly Served[], now: number): Promise<Renewed[]> {
+    const beats = served.map(({ session }) => beatOf(session, now));
+    const kept = await renewSessions(db, serverId, beats, leaseMs);
+    return served.map(({ session }) => kept.get(session.id));
+  }
+
   return {
     async renew() {
       const now = performance.now();
-      // the beat that is renewed now; a later one may come while the statement is under way
-      const served = [...registry.sessions.values()].map((session) => ({ session, beat: session.beat }));
+      const served: Served[] = [...registry.sessions.values()].map((session) => ({ session, beat: session.beat }));
       if (served.length === 0) return;
       for (const { session } of served) suspect(session, now);
-      const beats = served.map(({ session }) => beatOf(session, now));
       failpoint('renew.before');
-      const kept = await renewSessions(db, serverId, beats, leaseMs);
-      for (const { session, beat } of served) {
-        const row = kept.get(session.id);
-        if (row) confirm(session, beat, row);
-        // one that has just resigned ended its session itself
-        else if (!session.closed) registry.disconnect(session, 'its session has ended or moved to another server');
+      const results = await splitBatch<Served, Renewed>(served, { run: (some) => renewTogether(some, now), refuse });
+      for (const [place, result] of results.entries()) {
+        if (!(result instanceof Error)) conclude(served[place] as Served, result);
       }
+      const failure = results.find((result) => isPassing(result));
+      if (failure) throw failure;
     },
   };
 }

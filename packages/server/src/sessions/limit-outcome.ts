@@ -1,17 +1,34 @@
-/**
- * Applies the limits to outcomes: a part over its limit fails the job with a reason; messages that are too long are
- * cut.
- */
-import { DroverError, LIMITS, type Outcome } from '@drover/protocol';
+/** Applies the limits of this server to outcomes: a part over its limit fails the job with a reason. */
+import {
+  DroverError,
+  formatDuration,
+  type Grant,
+  isStorableJson,
+  LIMITS,
+  MAX_DURATION_MS,
+  type Outcome,
+} from '@drover/protocol';
 import { checkedJobs } from '../new-jobs/check-jobs.js';
 
 export type OutcomeLimits = { payloadLimitBytes: number; resultLimitBytes: number };
 
+/** The code of an outcome that no row could hold. */
+export const REFUSED_CODE = 'outcome_refused';
+
 export function limitOutcome(outcome: Outcome, limits: OutcomeLimits): Outcome {
-  if (outcome.kind === 'failed') return { ...outcome, error: cutError(outcome.error) };
+  if (Math.max(...timesOf(outcome)) > MAX_DURATION_MS) {
+    return refused(
+      outcome,
+      REFUSED_CODE,
+      `a time of the outcome is over the limit of ${formatDuration(MAX_DURATION_MS)}`,
+    );
+  }
   if (outcome.kind !== 'succeeded') return outcome;
   if (outcome.result && isOver(outcome.result, limits.resultLimitBytes)) {
     return refused(outcome, 'result_too_large', `the result is over the limit of ${limits.resultLimitBytes} bytes`);
+  }
+  if (outcome.result && !isStorableJson(outcome.result)) {
+    return refused(outcome, REFUSED_CODE, `the result is not JSON of at most ${LIMITS.payloadDepth} levels`);
   }
   try {
     if (outcome.children) checkedJobs(outcome.children, { ...limits, nowMs: Date.now() });
@@ -22,21 +39,16 @@ export function limitOutcome(outcome: Outcome, limits: OutcomeLimits): Outcome {
   return outcome;
 }
 
+function timesOf(outcome: Outcome): number[] {
+  const { runMs = 0, retryInMs = 0, inMs = 0 } = outcome as { runMs?: number; retryInMs?: number; inMs?: number };
+  return [runMs, retryInMs, inMs];
+}
+
 /** Bytes are counted only when the characters could be too many: a character is at most three bytes. */
 function isOver(text: string, limitBytes: number): boolean {
   return text.length > limitBytes || (text.length * 3 > limitBytes && Buffer.byteLength(text) > limitBytes);
 }
 
-function refused({ id, fence, runMs }: Extract<Outcome, { runMs: number }>, code: string, message: string): Outcome {
-  return { kind: 'failed', id, fence, runMs, error: { name: 'LimitError', code, message } };
-}
-
-function cutError<E extends { name: string; message: string; stack?: string | undefined }>(error: E): E {
-  const { name, message, stack } = error;
-  return {
-    ...error,
-    name: name.slice(0, LIMITS.nameLength),
-    message: message.slice(0, LIMITS.errorMessageLength),
-    ...(stack === undefined ? {} : { stack: stack.slice(0, LIMITS.errorStackLength) }),
-  };
+function refused({ id, fence }: Grant, code: string, message: string): Outcome {
+  return { kind: 'failed', id, fence, runMs: 0, error: { name: 'LimitError', code, message } };
 }

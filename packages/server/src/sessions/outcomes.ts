@@ -13,6 +13,7 @@ import { createGatherer } from '../base/gather.js';
 import type { Runner } from '../db/database.js';
 import { isPassing } from '../db/database-error.js';
 import { replicationBarrier } from '../db/replication-barrier.js';
+import { splitBatch } from '../db/split-batch.js';
 import type { Change } from '../lifecycle/change.js';
 import { completeJobs, completeJobsWithChildren } from '../lifecycle/complete.js';
 import { failJobs } from '../lifecycle/fail.js';
@@ -22,10 +23,14 @@ import { releaseJobs } from '../lifecycle/release.js';
 import { snoozeJobs } from '../lifecycle/snooze.js';
 import { stopJobs } from '../lifecycle/stop.js';
 import { childrenOf } from './children.js';
+import { REFUSED_CODE } from './limit-outcome.js';
+
+/** The ids of jobs that were no longer at these grants. */
+type Stale = ReadonlySet<string>;
 
 export type Outcomes = {
-  /** Resolves, after the commit, with the ids of jobs that were no longer at these grants. */
-  report(items: Outcome[]): Promise<Set<string>>;
+  /** Resolves after the commit. */
+  report(items: Outcome[]): Promise<Stale>;
   idle(): Promise<void>;
 };
 
@@ -67,14 +72,12 @@ function isOfKind<Name extends Kind>(kind: Name): (item: Outcome) => item is Kin
 const MAX_OUTCOMES_A_BATCH = 2000;
 const RETRY_MIN_MS = 100;
 const RETRY_MAX_MS = 2000;
-/** The code of the error that replaces an outcome which the database refuses. */
-const REFUSED_CODE = 'outcome_refused';
 
 export function createOutcomes(deps: OutcomesDeps): Outcomes {
   const { db, serverId, logger, signal } = deps;
 
   /** Writes one batch and returns the ids that did not change, because they were no longer at these grants. */
-  async function write(items: Outcome[]): Promise<Set<string>> {
+  async function write(items: readonly Outcome[]): Promise<Set<string>> {
     failpoint('outcomes.before');
     const changed = new Set<string>();
     for (const kind of KINDS) {
@@ -83,7 +86,7 @@ export function createOutcomes(deps: OutcomesDeps): Outcomes {
     return new Set(items.flatMap(({ id }) => (changed.has(id) ? [] : id)));
   }
 
-  async function writeKind<Name extends Kind>(kind: Name, items: Outcome[]): Promise<Change[]> {
+  async function writeKind<Name extends Kind>(kind: Name, items: readonly Outcome[]): Promise<Change[]> {
     const own = items.filter(isOfKind(kind));
     if (own.length === 0) return [];
     const changes = await VERBS[kind](db, serverId, own);
@@ -91,7 +94,7 @@ export function createOutcomes(deps: OutcomesDeps): Outcomes {
     return changes;
   }
 
-  async function writeUntilDone(items: Outcome[]): Promise<Set<string>> {
+  async function writeUntilDone(items: readonly Outcome[]): Promise<Set<string>> {
     let waitMs = RETRY_MIN_MS;
     for (;;) {
       try {
@@ -101,8 +104,7 @@ export function createOutcomes(deps: OutcomesDeps): Outcomes {
         failpoint('outcomes.committed');
         return stale;
       } catch (error) {
-        if (!isPassing(error)) return isolate(items, error as Error);
-        if (signal.aborted) throw error;
+        if (!isPassing(error) || signal.aborted) throw error;
         logger.warn({ err: error, outcomes: items.length }, 'outcomes could not be written, trying again');
         await new Promise((resolve) => setTimeout(resolve, waitMs));
         waitMs = Math.min(RETRY_MAX_MS, waitMs * 2);
@@ -110,32 +112,51 @@ export function createOutcomes(deps: OutcomesDeps): Outcomes {
     }
   }
 
-  /** One outcome that the database refuses must not hold up the others: it is found by halving and failed. */
-  async function isolate(items: Outcome[], error: Error): Promise<Set<string>> {
-    const [only] = items;
-    if (items.length === 1 && only) {
-      logger.error({ err: error, job: only.id }, 'an outcome was refused by the database');
-      // this one is our own: if even that is refused, the job is left to be handed back
-      if (only.kind === 'failed' && only.error.code === REFUSED_CODE) return new Set([only.id]);
-      const refused = { name: 'OutcomeRefusedError', code: REFUSED_CODE, message: error.message };
-      return writeUntilDone([{ id: only.id, fence: only.fence, kind: 'failed', runMs: 0, error: refused }]);
-    }
-    const middle = Math.ceil(items.length / 2);
-    const first = await writeUntilDone(items.slice(0, middle));
-    const second = await writeUntilDone(items.slice(middle));
-    return new Set([...first, ...second]);
+  /** Reports of several workers. An outcome that the database refuses is written by itself. */
+  async function writeReports(reports: readonly Outcome[][]): Promise<(Stale | Error)[]> {
+    const results = await splitBatch<Outcome, Stale>(reports.flat(), {
+      async run(some) {
+        const stale = await writeUntilDone(some);
+        return some.map(() => stale);
+      },
+      refuse,
+    });
+    let from = 0;
+    return reports.map(({ length }) => {
+      from += length;
+      return together(results.slice(from - length, from));
+    });
   }
 
-  const gatherer = createGatherer<Outcome[], Set<string>>({
+  /** Its job fails with the reason. */
+  function refuse(outcome: Outcome, error: Error): Promise<Stale> | Stale {
+    const { id, fence } = outcome;
+    logger.error({ event: 'outcome.refused', err: error, job: id }, 'outcome was refused by the database');
+    // this one is our own: if even that is refused, the job is left to be handed back
+    if (outcome.kind === 'failed' && outcome.error.code === REFUSED_CODE) return new Set([id]);
+    const refused = { name: 'OutcomeRefusedError', code: REFUSED_CODE, message: error.message };
+    return writeUntilDone([{ id, fence, kind: 'failed', runMs: 0, error: refused }]);
+  }
+
+  const gatherer = createGatherer<Outcome[], Stale>({
     weigh: (items) => items.length,
     maxWeight: MAX_OUTCOMES_A_BATCH,
     // one at a time: batches of one server would wait for each other at the rollup rows
     concurrency: 1,
-    async flush(groups) {
-      const stale = await writeUntilDone(groups.length === 1 ? (groups[0] as Outcome[]) : groups.flat());
-      return groups.map(() => stale);
-    },
+    flush: writeReports,
   });
 
   return { report: (items) => gatherer.add(items), idle: () => gatherer.idle() };
+}
+
+/** The result of a report. Its outcomes usually share one. */
+function together(results: readonly (Stale | Error)[]): Stale | Error {
+  const [first, ...others] = new Set(results);
+  if (first === undefined || others.length === 0) return first ?? new Set();
+  const stale = new Set<string>();
+  for (const result of [first, ...others]) {
+    if (result instanceof Error) return result;
+    for (const id of result) stale.add(id);
+  }
+  return stale;
 }

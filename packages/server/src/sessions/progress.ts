@@ -3,6 +3,7 @@
 import { createGatherer } from '../base/gather.js';
 import { byKey } from '../db/by-key.js';
 import type { Runner } from '../db/database.js';
+import { splitBatch } from '../db/split-batch.js';
 import { sql } from '../db/statement.js';
 
 export type ProgressReport = { id: string; fence: number; value: string };
@@ -25,11 +26,15 @@ export function createProgressWriter(db: Runner): ProgressWriter {
     weigh: (items) => items.length,
     maxWeight: MAX_REPORTS_A_BATCH,
     concurrency: 1,
-    async flush(groups) {
-      const latest = new Map(groups.flat().map((report) => [report.id, report]));
-      await db.run(write, [JSON.stringify([...latest.values()])]);
-      return groups.map(() => undefined);
-    },
+    flush: (reports) =>
+      splitBatch<ProgressReport[], void>(reports, {
+        async run(some) {
+          const latest = new Map(some.flat().map((report) => [report.id, report]));
+          await db.run(write, [JSON.stringify([...latest.values()])]);
+          return some.map(() => undefined);
+        },
+        refuse: (_report, error) => error,
+      }),
   });
   return { report: (items) => gatherer.add(items), idle: () => gatherer.idle() };
 }

@@ -1,5 +1,5 @@
 /** What a worker can request from its server, over any channel. */
-import type { Hello, Outcome } from '@drover/protocol';
+import { type Hello, isStorableJson, type Outcome } from '@drover/protocol';
 import { releaseJobs } from '../lifecycle/release.js';
 import type { Channel } from './channel.js';
 import { noteBeat, type WorkerBeat } from './leases.js';
@@ -64,8 +64,11 @@ export function createWorkerSessions(deps: WorkerSessionsDeps): WorkerSessions {
     },
     settle: (session, items) => settleOutcomes(deps, session, items),
     reportProgress(session, items) {
+      // Checked here, because the statement that writes it is shared with other workers.
+      const writable = items.filter((item) => holds(session, item) && isStorableJson(item.value));
+      if (writable.length === 0) return;
       deps.progress
-        .report(items.filter((item) => holds(session, item)))
+        .report(writable)
         .catch((error: Error) => logger.warn({ err: error }, 'progress could not be written'));
     },
     beat: noteBeat,

@@ -1,7 +1,7 @@
-import { LIMITS, newId } from '@drover/protocol';
+import { jsonShape, LIMITS, newId } from '@drover/protocol';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { checkedJob, checkedJobs, checkJobs, jsonDepth } from '../../src/new-jobs/check-jobs.js';
+import { checkedJob, checkedJobs, checkJobs } from '../../src/new-jobs/check-jobs.js';
 import type { JobToInsert } from '../../src/new-jobs/job-to-insert.js';
 
 const limits = { payloadLimitBytes: 1000, nowMs: Date.now() };
@@ -36,14 +36,14 @@ describe('the depth of JSON text', () => {
     fc.assert(
       fc.property(arbitrary, fc.constantFrom(undefined, 2, '\t'), (value, space) => {
         const text = JSON.stringify(value, undefined, space);
-        expect(jsonDepth(text)).toBe(depthOf(JSON.parse(text)));
+        expect(jsonShape(text).depth).toBe(depthOf(JSON.parse(text)));
       }),
       { numRuns: 1000 },
     );
   });
 
   test('of text that is not JSON is some number', () => {
-    fc.assert(fc.property(brackets, (text) => jsonDepth(text) >= 0));
+    fc.assert(fc.property(brackets, (text) => jsonShape(text).depth >= 0));
   });
 });
 

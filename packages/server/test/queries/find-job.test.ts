@@ -39,3 +39,14 @@ test('an id that no job can have is not found', async () => {
     expect(await findOutcome(db.reads, id)).toBeUndefined();
   }
 });
+
+test.each(['infinity', '-infinity', '294276-01-01', '4713-01-01 BC'])(
+  'a job with the time %s, which no date can hold, is shown with the nearest time',
+  async (time) => {
+    const id = newId();
+    await insertJobRows(database.pool, [toRow({ id, state: 'ready', createdAt: new Date() })]);
+    await database.pool.query('update drover.job set run_at = $2::timestamptz where id = $1', [id, time]);
+    const shown = await findJob(db.reads, id);
+    expect(shown?.runAt).toBe(/^-|BC/.test(time) ? '1970-01-01T00:00:00.000Z' : '9999-12-31T23:59:59.999Z');
+  },
+);

@@ -2,7 +2,7 @@
  * One connection of one worker, from `hello` to its end: frames of the worker become calls of its session, and the
  * reverse.
  */
-import { DroverError, type Hello, type Outcome, STREAM_VERSION, type WorkerMessage } from '@drover/protocol';
+import { DroverError, ERRORS, type Hello, type Outcome, STREAM_VERSION, type WorkerMessage } from '@drover/protocol';
 import type { Logger } from 'pino';
 import { DatabaseError, isPassing } from '../../db/database-error.js';
 import type { Channel } from '../../sessions/channel.js';
@@ -41,7 +41,10 @@ export function createWorkerConnection({ sessions, logger }: WorkerConnectionDep
 
   function refuse(error: DroverError): void {
     if (!isOpen) return;
-    logger.warn({ code: error.code, worker: session?.name }, `a worker was refused: ${error.message}`);
+    logger.warn(
+      { event: 'worker.refused', err: error.cause, code: error.code, worker: session?.name },
+      `worker was refused: ${error.message}`,
+    );
     wire.send(refusedText(error));
     wire.close(error.code);
     // at once, because a peer that does not close must get no more jobs
@@ -152,11 +155,16 @@ function createChannel(wire: Wire, isOpen: () => boolean): Channel {
   };
 }
 
+/** The message of the database stays in the log: it may name hosts, users and values of others. */
 function asDroverError(error: Error): DroverError {
   if (error instanceof DroverError) return error;
-  if (error instanceof SyntaxError) return new DroverError('invalid_json', error.message);
+  if (error instanceof SyntaxError)
+    return new DroverError('invalid_json', `the frame is not valid JSON: ${error.message}`);
   if (error instanceof DatabaseError && !isPassing(error)) {
-    return new DroverError('invalid_request', `the database refused the worker: ${error.message}`);
+    return new DroverError('invalid_request', 'the database refused the hello', undefined, { cause: error });
   }
-  return new DroverError('database_unavailable', error.message);
+  if (error instanceof DatabaseError) {
+    return new DroverError('database_unavailable', 'the database did not answer', undefined, { cause: error });
+  }
+  return new DroverError('internal', ERRORS.internal.meaning, undefined, { cause: error });
 }

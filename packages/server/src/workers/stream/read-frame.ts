@@ -5,6 +5,7 @@
 import {
   invalidInput,
   isUuid,
+  LIMITS,
   type Outcome,
   outcomeSchema,
   type WorkerMessage,
@@ -25,6 +26,7 @@ function isOutcomesFrame(frame: unknown): frame is { items: unknown[]; batch: nu
   return (
     kind === 'outcomes' &&
     Array.isArray(items) &&
+    items.length <= LIMITS.frameItems &&
     (batch === undefined || (Number.isSafeInteger(batch) && Number(batch) >= 1))
   );
 }
@@ -44,6 +46,7 @@ function isPlainSuccess(item: unknown): item is Extract<Outcome, { kind: 'succee
     typeof id === 'string' &&
     isUuid(id) &&
     Number.isInteger(fence) &&
+    Number(fence) <= LIMITS.int &&
     // JSON.parse parses 1e999 as Infinity
     Number.isFinite(runMs) &&
     Number(runMs) >= 0 &&

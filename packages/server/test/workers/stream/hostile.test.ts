@@ -1,0 +1,132 @@
+/** A broken or hostile worker beside an honest one: it harms only itself. */
+import { type Grant, LIMITS, newId } from '@drover/protocol';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { until } from '../../../../../test/support/until.js';
+import { type ApiBench, createApiBench } from '../../api/api-bench.js';
+import { type RawWorker, register, succeeded } from '../../support/raw-worker.js';
+
+let bench: ApiBench;
+beforeAll(async () => {
+  bench = await createApiBench({ beatMs: 300, leaseMs: 1500 });
+});
+afterAll(() => bench.close());
+
+/** A worker with a job that only it takes. */
+async function granted(): Promise<{ worker: RawWorker; sessionId: string; grant: Grant }> {
+  const type = `only-${newId()}`;
+  const { worker, hello } = await register(bench.port, { types: [type] });
+  await bench.call('/api/v1/jobs', { method: 'POST', body: { type, payload: 1 } });
+  const [job] = (await worker.next('assign')).jobs;
+  return { worker, sessionId: hello.sessionId, grant: { id: job?.id ?? '', fence: job?.fence ?? 0 } };
+}
+
+async function one<Row>(text: string, id: string): Promise<Row | undefined> {
+  return (await bench.database.pool.query(text, [id])).rows[0] as Row | undefined;
+}
+
+const finished = (id: string) =>
+  one<{ state: string; result: unknown; error: { code?: string; message: string } }>(
+    'select state, result, error from drover.job_history where id = $1',
+    id,
+  );
+const progressOf = async (id: string) =>
+  (await one<{ progress: unknown }>('select progress from drover.job where id = $1', id))?.progress;
+
+const TROUBLES = [
+  ['U+0000', 'disk\u0000full'],
+  ['a high surrogate', 'half a smile \ud83d'],
+  ['a low surrogate', '\ude00'],
+  ['an enormous text', 'x'.repeat(5_000_000)],
+] as const;
+
+describe('a beat', () => {
+  test.each(TROUBLES)('with %s in its trouble is stored, and the leases of others are renewed', async (_, trouble) => {
+    const honest = await register(bench.port);
+    const hostile = await register(bench.port);
+    hostile.worker.send({ kind: 'beat', beat: 1, running: 0, received: 0, trouble });
+    honest.worker.send({ kind: 'beat', beat: 1, running: 0, received: 0 });
+    expect(await honest.worker.next('beat')).toMatchObject({ beat: 1 });
+    expect(await hostile.worker.next('beat')).toMatchObject({ beat: 1 });
+    const row = await one<{ last_error: string }>(
+      'select last_error from drover.session where id = $1',
+      hostile.hello.sessionId,
+    );
+    expect(row?.last_error.length).toBeLessThanOrEqual(LIMITS.errorMessageLength);
+    honest.worker.terminate();
+    hostile.worker.terminate();
+  });
+});
+
+describe('progress', () => {
+  const VALUES = [
+    ['not JSON', '{"half":'],
+    ['U+0000', '"a\u0000b"'],
+    ['a nest deeper than PostgreSQL takes', '['.repeat(30_000) + ']'.repeat(30_000)],
+  ] as const;
+  test.each(VALUES)('of %s is ignored, and that of others is written', async (_, value) => {
+    const honest = await granted();
+    const hostile = await granted();
+    for (let turn = 0; turn < 20; turn++) {
+      hostile.worker.send({ kind: 'progress', items: [{ ...hostile.grant, value }] });
+      honest.worker.send({ kind: 'progress', items: [{ ...honest.grant, value: String(turn) }] });
+    }
+    await until('the progress of the honest worker', async () => (await progressOf(honest.grant.id)) === 19);
+    expect(await progressOf(hostile.grant.id)).toBeNull();
+    hostile.worker.terminate();
+    honest.worker.terminate();
+  });
+});
+
+describe('an outcome', () => {
+  const RESULTS = [
+    ['that is not JSON', '{"half":'],
+    ['with U+0000', '"a\u0000b"'],
+    ['that is deeper than PostgreSQL takes', '['.repeat(30_000) + ']'.repeat(30_000)],
+  ] as const;
+  test.each(RESULTS)('with a result %s fails its job, and the others of its frame are written', async (_, result) => {
+    const { worker, grant } = await granted();
+    const other = await granted();
+    worker.send({ kind: 'outcomes', items: [succeeded(grant, { result })] });
+    other.worker.send({ kind: 'outcomes', items: [succeeded(other.grant, { result: '1' })] });
+    await worker.next('ack');
+    await other.worker.next('ack');
+    expect(await finished(grant.id)).toMatchObject({ state: 'failed', error: { code: 'outcome_refused' } });
+    expect(await finished(other.grant.id)).toMatchObject({ state: 'succeeded', result: 1 });
+  });
+
+  test('with enormous texts in its error is stored with texts of limited length', async () => {
+    const { worker, grant } = await granted();
+    const text = '\u0000x'.repeat(1_000_000);
+    const error = { name: text, message: text, stack: text, code: text };
+    worker.send({ kind: 'outcomes', items: [{ ...grant, kind: 'failed', runMs: 1, error }] });
+    await worker.next('ack');
+    expect(JSON.stringify((await finished(grant.id))?.error).length).toBeLessThan(50_000);
+  });
+
+  const TIMES = [
+    ['a snooze of 285,000 years', { kind: 'snoozed', runMs: 1, inMs: 9e15 }],
+    ['a retry in 285,000 years', { kind: 'failed', runMs: 1, retryInMs: 9e15, error: { name: 'E', message: 'm' } }],
+    ['a run of 285,000 years', { kind: 'succeeded', runMs: 9e15 }],
+  ] as const;
+  test.each(TIMES)('with %s fails its job, and lists can still be read', async (_, outcome) => {
+    const { worker, grant } = await granted();
+    worker.send({ kind: 'outcomes', items: [{ ...grant, ...outcome }] });
+    await worker.next('ack');
+    expect(await finished(grant.id)).toMatchObject({ state: 'failed', error: { code: 'outcome_refused' } });
+    expect((await bench.call('/api/v1/jobs?limit=1000')).status).toBe(200);
+    expect((await bench.call(`/api/v1/jobs/${grant.id}`)).status).toBe(200);
+  });
+});
+
+describe('a hello', () => {
+  test('with more grants than a worker can hold is refused before they are read', async () => {
+    const holds = Array.from({ length: LIMITS.grants + 1 }, () => 0);
+    await expect(register(bench.port, { holds: holds as never })).rejects.toThrow(/expected at most 50000 items/);
+  });
+
+  test('with a number that no column takes is refused without the words of the database', async () => {
+    const refusal = register(bench.port, { pid: 2 ** 40 });
+    await expect(refusal).rejects.toThrow(/pid: /);
+    await expect(refusal).rejects.not.toThrow(/out of range|type integer/);
+  });
+});
