@@ -5,7 +5,9 @@ import { createMetrics } from '../../packages/server/src/telemetry/metrics.js';
 import { codeWords, named, readPage, section, tableRows } from './support/page.js';
 
 const page = section(readPage('docs/operations/monitoring.md'), '## Metrics');
-const printed = await createMetrics().text({ workers: 0, heldJobs: 0, pendingJobs: 0, sinceBeatMs: undefined });
+const printed = await createMetrics().text({
+  ...{ workers: 0, heldJobs: 0, pendingJobs: 0, sinceBeatMs: undefined, certificateLeftMs: undefined },
+});
 const types = new Map(Array.from(printed.matchAll(/^# TYPE (\S+) (\S+)$/gm), ([, name, type]) => [name, type]));
 const own = [...types].filter(([name]) => name?.startsWith('drover_'));
 

@@ -2,7 +2,7 @@
  * The environment of a scenario: a database with guarded moves, servers and workers as processes, a witness. All of
  * it is stopped after the file, also when a test has failed; the output of the processes is then printed.
  */
-import { type Client, createClient } from '@drover/sdk';
+import { type Client, type ClientOptions, createClient } from '@drover/sdk';
 import type pg from 'pg';
 import { afterAll, beforeAll, beforeEach } from 'vitest';
 import { createTestDatabase, type TestDatabase } from '../../packages/server/test/support/database.js';
@@ -32,7 +32,7 @@ export type Stage = {
   /** Starts it without waiting. */
   launchWorker(options: Omit<WorkerProcessOptions, 'witness'>): WorkerProcess;
   /** A client that is closed after the file. */
-  client(url: string | readonly string[]): Client;
+  client(url: string | readonly string[], options?: Omit<ClientOptions, 'url'>): Client;
   /** The names of the workers that a server serves now. */
   servedWorkers(): Promise<string[]>;
   /** Kills all running processes, for a file whose tests must not share processes. */
@@ -103,8 +103,8 @@ export function createStage(prepare?: () => Promise<StageDatabase>): Stage {
       processes.push(worker);
       return worker;
     },
-    client(url) {
-      const client = createClient({ url });
+    client(url, options) {
+      const client = createClient({ url, ...options });
       clients.push(client);
       return client;
     },

@@ -16,6 +16,9 @@ export type WorkerProcessOptions = {
   prefetch?: number;
   drainTimeout?: string;
   token?: string;
+  ca?: string;
+  cert?: string;
+  key?: string;
   ignorePause?: boolean;
   /** The folder of its journal. Default: no journal. */
   journalDir?: string;

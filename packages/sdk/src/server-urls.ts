@@ -19,7 +19,13 @@ export function serverUrls(given: string | readonly string[] | undefined): strin
   if (parts.length > MAX_SERVERS) {
     throw invalid(`${field}: expected at most ${MAX_SERVERS} addresses, got ${parts.length}`);
   }
-  return [...new Set(parts.map((part) => normalUrl(part, field)))];
+  const urls = [...new Set(parts.map((part) => normalUrl(part, field)))];
+  const plain = urls.filter((url) => url.startsWith('http:'));
+  if (plain.length > 0 && plain.length < urls.length) {
+    // Whoever can make the servers with TLS unreachable could otherwise read the token.
+    throw invalid(`${field}: expected either https:// or http:// for all servers, got both (${plain[0]} has no TLS)`);
+  }
+  return urls;
 }
 
 const ADDRESS_EXPECTED = `an address such as "${DEFAULT_URL}"`;

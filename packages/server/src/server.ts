@@ -2,6 +2,7 @@
  * A Drover server: the composition root. It creates the parts, connects them, and starts and stops them in order. All
  * state of a server can be rebuilt from the database and the workers, so all servers are equal.
  */
+import type { Server as HttpsServer } from 'node:https';
 import { hostname } from 'node:os';
 import { CALLS_PATH, DroverError, newId, STREAM_PATH } from '@drover/protocol';
 import type { Logger } from 'pino';
@@ -37,6 +38,7 @@ import { createWorkerSessions } from './sessions/worker-sessions.js';
 import { routeUpgrades } from './sockets/upgrades.js';
 import { createEvents } from './telemetry/log-events.js';
 import { createMetrics, type Metrics } from './telemetry/metrics.js';
+import { createCertificateKeeper } from './tls/certificate-keeper.js';
 import { VERSION } from './version.js';
 import { createWorkerStream } from './workers/stream/stream.js';
 
@@ -45,6 +47,8 @@ export type DroverServer = {
   /** Where it listens, once started. */
   readonly address: string;
   start(): Promise<void>;
+  /** Reads the files of its certificate now; it also notices by itself that they have changed. Never rejects. */
+  reloadCertificate(): Promise<void>;
   /** Finishes what is in progress and leaves the cluster. May be called twice. */
   stop(): Promise<void>;
 };
@@ -83,6 +87,9 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
     async start() {
       if (stopped) throw new DroverError('shutting_down', 'a stopped server cannot be started again');
       await start(parts);
+    },
+    async reloadCertificate() {
+      await parts.certificate?.reload();
     },
     stop() {
       stopped ??= stop(parts);
@@ -194,9 +201,12 @@ type ApiParts = Core & ReturnType<typeof buildTraffic> & ReturnType<typeof build
 function buildApi({ config, logger, identity, metrics, db }: Base, parts: ApiParts) {
   const { cluster, schedules, stream } = parts;
   const serverId = identity.id;
+  const certificate =
+    config.tls && createCertificateKeeper({ config: config.tls, logger, events: createEvents(logger) });
   const engine = createEngine({
     ...{ ...parts, db, serverId, metrics, beatMs: config.beatMs },
     sinceBeatMs: cluster.sinceBeatMs,
+    certificateExpiresAt: certificate && (() => certificate.expiresAt),
   });
   const handlers = createHandlers({ engine, schedules, db, config });
   const http = createHttpServer({ handlers, config, logger, serverId });
@@ -205,12 +215,13 @@ function buildApi({ config, logger, identity, metrics, db }: Base, parts: ApiPar
     'drover-server': serverId,
     ...errorHeaders(error),
   }));
-  return { http, calls };
+  return { http, calls, certificate };
 }
 
 async function start(parts: Parts): Promise<void> {
   const { config, logger, identity, db } = parts;
   try {
+    await parts.certificate?.start(parts.http.server as HttpsServer);
     const { address, port } = await parts.http.listen();
     identity.address = config.publicUrl ?? reachable(address, config.host, port);
   } catch (error) {
@@ -235,6 +246,7 @@ async function stop(parts: Parts): Promise<void> {
   await parts.stream.stop(STOP_GRACE_MS);
   await Promise.all([within(STOP_GRACE_MS, parts.outcomes.idle()), within(STOP_GRACE_MS, parts.progress.idle())]);
   await Promise.all([parts.duties.stop(), parts.wakeups.stop(), parts.calls.stop(STOP_GRACE_MS), parts.http.close()]);
+  await parts.certificate?.stop();
   await leaveCluster(db.control, identity.id).catch((error: Error) =>
     logger.warn({ err: error }, 'could not leave the cluster'),
   );
@@ -244,5 +256,6 @@ async function stop(parts: Parts): Promise<void> {
 
 /** An address that others can use: a server that listens on all interfaces is announced by its host name. */
 function reachable(address: string, host: string, port: number): string {
-  return host === '0.0.0.0' || host === '::' ? `http://${hostname()}:${port}` : address;
+  if (host !== '0.0.0.0' && host !== '::') return address;
+  return `${new URL(address).protocol}//${hostname()}:${port}`;
 }

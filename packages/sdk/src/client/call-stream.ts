@@ -9,11 +9,15 @@ import { CALLS_PATH, callText, parseAnswer } from '@drover/protocol';
 import { LIMITS } from '@drover/protocol/limits';
 import { WebSocket } from 'ws';
 import { TimeoutError } from '../errors.js';
+import { readTls, type TlsSources } from '../tls.js';
 import { type HttpAnswer, noAnswerWithin, type ServerAddress } from './http-transport.js';
 
 const HANDSHAKE_MS = 5000;
 /** How late it may be noticed that an answer is overdue or that no call waits any more. */
 const WATCH_MS = 50;
+
+/** The same for every server. */
+export type Access = { token: string | undefined; tls: TlsSources };
 
 type Waiting = {
   resolve: (answer: HttpAnswer) => void;
@@ -35,9 +39,10 @@ export class CallStream {
   #failure: Error | undefined;
 
   /** `ended` is called once. It says whether the server had accepted the connection. */
-  constructor(server: ServerAddress, token: string | undefined, ended: (wasOpen: boolean) => void) {
+  constructor(server: ServerAddress, { token, tls }: Access, ended: (wasOpen: boolean) => void) {
     this.#server = server;
     const socket = new WebSocket(`${server.href.replace(/^http/, 'ws').replace(/\/+$/, '')}${CALLS_PATH}`, {
+      ...(server.secure ? readTls(tls) : {}),
       perMessageDeflate: false,
       // answers are JSON; invalid UTF-8 in them only shows as a replacement character
       skipUTF8Validation: true,

@@ -19,6 +19,7 @@ import { definitionOf, encodeJob, jobsToAdd } from '../encode-job.js';
 import type { JobDefinition, JobReference, JobsToAdd, JobToAdd, PayloadArguments } from '../job-definition.js';
 import { durationOption, integerOption, MAX_TIMER_MS, refuse, refuseUnknownOptions } from '../options.js';
 import { givenToken, serverUrls } from '../server-urls.js';
+import { TLS_OPTION_NAMES, type TlsOptions, tlsSources } from '../tls.js';
 import { Api } from './api.js';
 import { enqueueInBulk } from './bulk.js';
 import { Gatherer } from './gatherer.js';
@@ -30,7 +31,7 @@ const DEFAULT_TIMEOUT_MS = 30_000;
 const DEFAULT_RETRIES = 5;
 const MAX_RETRIES = 100;
 
-export type ClientOptions = {
+export type ClientOptions = TlsOptions & {
   /**
    * Base address of a server, or several (a list, or a string with commas). Default: `DROVER_URL`, or port 8420 of
    * this machine.
@@ -63,12 +64,13 @@ export type JobPage = RouteAnswer<'listJobs'>;
 export type PauseTarget = { queue: string } | { type: string } | { worker: string } | { cluster: true };
 
 export function createClient(options: ClientOptions = {}): Client {
-  refuseUnknownOptions('createClient', options, ['url', 'token', 'timeout', 'retries']);
+  refuseUnknownOptions('createClient', options, ['url', 'token', 'timeout', 'retries', ...TLS_OPTION_NAMES]);
   const timeoutMs = durationOption('createClient', 'timeout', options.timeout, DEFAULT_TIMEOUT_MS);
   const range = { fallback: DEFAULT_RETRIES, min: 0, max: MAX_RETRIES };
   const requester = new Requester({
     urls: serverUrls(options.url),
     token: givenToken(options.token),
+    tls: tlsSources('createClient', options),
     timeoutMs: Math.min(timeoutMs, MAX_TIMER_MS),
     retries: integerOption('createClient', 'retries', options.retries, range),
   });

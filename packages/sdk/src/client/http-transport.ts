@@ -5,8 +5,10 @@
  * have their own sockets, so they cannot delay an enqueue.
  */
 import { type ClientRequest, Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http';
-import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
+import { Agent as HttpsAgent, request as httpsRequest, type RequestOptions } from 'node:https';
+import type { Duplex } from 'node:stream';
 import { TimeoutError } from '../errors.js';
+import { readTls, type TlsSources } from '../tls.js';
 
 const MAX_SOCKETS = 64;
 const MAX_WAITING_SOCKETS = 256;
@@ -45,10 +47,11 @@ export function serverAddress(href: string): ServerAddress {
 
 export class HttpTransport {
   readonly #plain = agents(HttpAgent);
-  readonly #secure = agents(HttpsAgent);
+  readonly #secure: Pools<HttpsAgent>;
   readonly #headers: Readonly<Record<string, string>>;
 
-  constructor(token: string | undefined) {
+  constructor(token: string | undefined, tls: TlsSources) {
+    this.#secure = agents(secureAgent(tls));
     this.#headers = { accept: 'application/json', ...(token ? { authorization: `Bearer ${token}` } : {}) };
   }
 
@@ -94,7 +97,26 @@ export class HttpTransport {
   }
 }
 
-function agents<Agent>(Kind: new (options: object) => Agent): { prompt: Agent; waiting: Agent } {
+type Pools<Agent> = { prompt: Agent; waiting: Agent };
+
+type Created = (error: Error | null, socket: Duplex) => void;
+
+/** Its sockets use the files as they are when each is opened. */
+function secureAgent(tls: TlsSources): typeof HttpsAgent {
+  return class extends HttpsAgent {
+    override createConnection(options: RequestOptions, done?: Created) {
+      try {
+        return super.createConnection({ ...options, ...readTls(tls) }, done);
+      } catch (error) {
+        // Not thrown: Node also calls this for waiting requests, from an event.
+        (done as ((error: Error) => void) | undefined)?.(error as Error);
+        return undefined;
+      }
+    }
+  };
+}
+
+function agents<Agent>(Kind: new (options: object) => Agent): Pools<Agent> {
   return {
     prompt: new Kind({ keepAlive: true, noDelay: true, maxSockets: MAX_SOCKETS }),
     waiting: new Kind({ keepAlive: true, noDelay: true, maxSockets: MAX_WAITING_SOCKETS }),

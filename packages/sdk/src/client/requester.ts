@@ -10,6 +10,7 @@ import { DroverError, type ErrorCode, type JobState } from '@drover/protocol';
 import { describeConnectError, lacksTls } from '../connect-error.js';
 import { ConnectionError } from '../errors.js';
 import { serverError } from '../server-error.js';
+import type { TlsSources } from '../tls.js';
 import { type HttpAnswer, type RequestText, type ServerAddress, serverAddress } from './http-transport.js';
 import { Transport } from './transport.js';
 
@@ -38,6 +39,7 @@ export type ApiRequest = {
 export type RequesterOptions = {
   urls: readonly string[];
   token: string | undefined;
+  tls: TlsSources;
   timeoutMs: number;
   retries: number;
 };
@@ -54,7 +56,7 @@ export class Requester {
 
   constructor(options: RequesterOptions) {
     this.#options = options;
-    this.#transport = new Transport(options.token);
+    this.#transport = new Transport(options);
     this.#servers = options.urls.map(serverAddress);
   }
 

@@ -3,7 +3,7 @@
  * the background. Until it is open, and wherever none is possible (a proxy without WebSockets, a broken stream),
  * requests use HTTP.
  */
-import { CallStream } from './call-stream.js';
+import { type Access, CallStream } from './call-stream.js';
 import { type HttpAnswer, type HttpRequest, HttpTransport, type ServerAddress } from './http-transport.js';
 
 /** `isCall`: a call stream can carry the request. */
@@ -20,12 +20,12 @@ type Line = { stream: CallStream | undefined; requests: number; notBefore: numbe
 
 export class Transport {
   readonly #http: HttpTransport;
-  readonly #token: string | undefined;
+  readonly #access: Access;
   readonly #lines = new Map<string, Line>();
 
-  constructor(token: string | undefined) {
-    this.#token = token;
-    this.#http = new HttpTransport(token);
+  constructor(access: Access) {
+    this.#access = access;
+    this.#http = new HttpTransport(access.token, access.tls);
   }
 
   /** Resolves with the answer, whatever its status. Rejects if there is none. */
@@ -48,7 +48,7 @@ export class Transport {
     this.#lines.set(server.href, line);
     line.requests += 1;
     if (!line.stream && line.requests >= REQUESTS_BEFORE_STREAM && performance.now() >= line.notBefore) {
-      line.stream = new CallStream(server, this.#token, (wasOpen) => {
+      line.stream = new CallStream(server, this.#access, (wasOpen) => {
         line.stream = undefined;
         line.notBefore = performance.now() + (wasOpen ? PAUSE_AFTER_END_MS : PAUSE_AFTER_REFUSAL_MS);
       });

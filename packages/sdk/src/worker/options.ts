@@ -23,6 +23,7 @@ import {
   refuseUnknownOptions,
 } from '../options.js';
 import { givenToken, serverUrls } from '../server-urls.js';
+import { TLS_OPTION_NAMES, type TlsOptions, type TlsSources, tlsSources } from '../tls.js';
 import { SDK_VERSION } from '../version.js';
 import { isIsolatedProcess } from './isolation/inside.js';
 import type { WorkerIdentity } from './link/messages.js';
@@ -34,7 +35,7 @@ const DEFAULT_DRAIN_MS = 30_000;
 export const ON_LEASE_LOST = ['exit', 'abort'] as const;
 export type OnLeaseLost = (typeof ON_LEASE_LOST)[number];
 
-export type WorkerOptions = {
+export type WorkerOptions = TlsOptions & {
   /** Jobs with their handlers, one per type: from `defineJob` with `run`, or from `handle`. */
   jobs: readonly RunnableJob[];
   /** Base address of a server, or several. Default: `DROVER_URL`, or port 8420 of this machine. */
@@ -74,6 +75,7 @@ export type ReadyWorkerOptions = {
   jobs: readonly RunnableJob[];
   urls: readonly string[];
   token: string | undefined;
+  tls: TlsSources;
   slots: number;
   prefetch: Prefetch;
   drainTimeoutMs: number;
@@ -90,6 +92,7 @@ const OPTION_NAMES = [
   'jobs',
   'url',
   'token',
+  ...TLS_OPTION_NAMES,
   'slots',
   'queues',
   'name',
@@ -117,6 +120,7 @@ export function readyWorkerOptions(options: WorkerOptions): ReadyWorkerOptions {
     jobs,
     urls: serverUrls(options.url),
     token: givenToken(options.token),
+    tls: tlsSources(where, options),
     slots,
     prefetch:
       prefetch === 'adaptive'

@@ -49,10 +49,10 @@ function untilAskedOrStopped(worker: Worker, signal: AbortSignal): Promise<void>
       if (state === 'draining' || state === 'stopped') done();
     };
     const done = () => {
-      forget();
+      worker.off('state', onState);
       resolve();
     };
-    const forget = worker.on('state', onState);
+    worker.on('state', onState);
     signal.addEventListener('abort', done, { once: true });
     onState(worker.state);
   });

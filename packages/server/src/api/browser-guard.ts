@@ -4,11 +4,12 @@
  * - With a host name of its own that resolves to 127.0.0.1 (DNS rebinding) it could even read the answers. The Host
  *   header still has that name, so only loopback names are accepted.
  * - A form or script of another origin can send requests without reading the answers. Its Origin header reveals it.
- *   With tokens neither works, because a browser does not add a bearer token by itself.
+ *   With tokens neither works, because a browser does not add a bearer token by itself. It does add a client
+ *   certificate, so where those are credentials, the origin is compared too.
  */
 import type { IncomingHttpHeaders } from 'node:http';
 import { DroverError } from '@drover/protocol';
-import { isLoopback } from '../config/check-exposure.js';
+import { isLoopback } from '../base/is-loopback.js';
 import type { ServerConfig } from '../config/server-config.js';
 
 export type BrowserGuard = {
@@ -18,10 +19,11 @@ export type BrowserGuard = {
 
 const SAFE_METHODS = new Set(['GET', 'HEAD', 'OPTIONS']);
 
-export function createBrowserGuard(config: Pick<ServerConfig, 'host' | 'tokens' | 'insecure'>): BrowserGuard {
-  if (config.tokens.length > 0) return { check() {} };
+export function createBrowserGuard(config: Pick<ServerConfig, 'host' | 'tokens' | 'insecure' | 'tls'>): BrowserGuard {
+  const hasClients = config.tls !== undefined && config.tls.clients.length > 0;
+  if (config.tokens.length > 0 && !hasClients) return { check() {} };
   // whoever opens a server to other machines cannot say under which names they reach it
-  const acceptsAnyHost = config.insecure && !isLoopback(config.host);
+  const acceptsAnyHost = hasClients || (config.insecure && !isLoopback(config.host));
 
   return {
     check({ method, headers }) {

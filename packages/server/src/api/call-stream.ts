@@ -23,7 +23,7 @@ export type CallStream = Stream & {
 
 type CallStreamDeps = {
   handlers: Pick<RouteHandlers, typeof CALLED_ROUTE>;
-  config: Pick<ServerConfig, 'host' | 'tokens' | 'insecure'>;
+  config: Pick<ServerConfig, 'host' | 'tokens' | 'insecure' | 'tls'>;
   logger: Logger;
 };
 

@@ -10,10 +10,13 @@
  * caller cannot make the server hold 64 MiB.
  */
 import type { Server } from 'node:http';
+import { type ServerOptions as HttpsOptions, Server as HttpsServer } from 'node:https';
 import { DroverError, LIMITS } from '@drover/protocol';
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
 import type { Logger } from 'pino';
+import { isLoopback } from '../base/is-loopback.js';
 import type { ServerConfig } from '../config/server-config.js';
+import { requireCertificate } from '../tls/require-certificate.js';
 import { errorHeaders, logError, toDroverError } from './answer-error.js';
 import { createAuthenticator } from './auth.js';
 import { answerBrokenRequest, answerExpectation } from './broken-request.js';
@@ -24,7 +27,7 @@ import type { RouteHandlers } from './route-handler.js';
 
 export type HttpServerDeps = {
   handlers: RouteHandlers;
-  config: Pick<ServerConfig, 'host' | 'port' | 'tokens' | 'insecure'>;
+  config: Pick<ServerConfig, 'host' | 'port' | 'tokens' | 'insecure' | 'tls'>;
   logger: Logger;
   serverId: string;
 };
@@ -47,6 +50,9 @@ const KEEP_ALIVE_MS = 75_000;
 /** Limit without any byte in either direction; longer than the longest wait for a result. */
 const SILENCE_TIMEOUT_MS = LIMITS.resultWaitMs + 30_000;
 const CLOSE_GRACE_MS = 5000;
+const HANDSHAKE_TIMEOUT_MS = 10_000;
+/** Browsers use only TLS for this host name from now on. They must not for localhost, which all programs share. */
+const STRICT_TRANSPORT = 'max-age=31536000';
 
 export function createHttpServer(deps: HttpServerDeps): HttpServer {
   const { handlers, config, logger, serverId } = deps;
@@ -54,20 +60,24 @@ export function createHttpServer(deps: HttpServerDeps): HttpServer {
   const goneSignals = createGoneSignals();
   let closing: Promise<void> | undefined;
 
-  const app = createApp(answerError);
+  const app = createApp(config.tls, answerError);
   app.addHook('onRequest', async (request, reply) => {
     reply.header('drover-server', serverId);
     reply.header('cache-control', 'no-store');
     reply.header('x-content-type-options', 'nosniff');
+    if (config.tls !== undefined && !isLoopback(request.hostname)) {
+      reply.header('strict-transport-security', STRICT_TRANSPORT);
+    }
     if (closing) throw new DroverError('shutting_down', 'this server is stopping; send the request to another one');
     if (request.headers.host === undefined && request.raw.httpVersion === '1.1') {
       throw new DroverError('invalid_request', 'expected the header host');
     }
     browserGuard.check(request);
   });
+  if (config.tls?.clientCaFile !== undefined) requireCertificate(app.server as unknown as HttpsServer, logger);
   mountRoutes(app, {
     handlers,
-    authenticator: createAuthenticator(config.tokens),
+    authenticator: createAuthenticator(config),
     goneSignal: (reply) => goneSignals.of(reply.raw),
     isClosing: () => closing !== undefined,
   });
@@ -102,20 +112,25 @@ export function createHttpServer(deps: HttpServerDeps): HttpServer {
 
 /** Fastify with our limits, and with every error answered in our format. */
 function createApp(
+  tls: ServerConfig['tls'],
   answerError: (error: unknown, request: FastifyRequest, reply: FastifyReply) => void,
 ): FastifyInstance {
+  const parser = {
+    headersTimeout: HEADERS_TIMEOUT_MS,
+    connectionsCheckingInterval: TIMEOUT_CHECK_MS,
+    // A request without the header gets our error format, see onRequest.
+    requireHostHeader: false,
+  };
+  // Fastify's types want another type of server for this option, which the rest of the code does not tell apart.
+  const secure = (tls === undefined ? {} : { https: { ...parser, ...tlsOptions(tls) } }) as object;
   const app = fastify({
     logger: false,
     bodyLimit: LIMITS.requestBytes,
     connectionTimeout: SILENCE_TIMEOUT_MS,
     requestTimeout: REQUEST_TIMEOUT_MS,
     keepAliveTimeout: KEEP_ALIVE_MS,
-    http: {
-      headersTimeout: HEADERS_TIMEOUT_MS,
-      connectionsCheckingInterval: TIMEOUT_CHECK_MS,
-      // A request without the header gets our error format, see onRequest.
-      requireHostHeader: false,
-    },
+    http: parser,
+    ...secure,
     forceCloseConnections: 'idle',
     // Fastify's own answer has another format, see onRequest.
     return503OnClosing: false,
@@ -127,9 +142,17 @@ function createApp(
   return app;
 }
 
+/** The certificate itself comes later, and may change: see certificate-keeper. */
+function tlsOptions({ clientCaFile, minVersion }: NonNullable<ServerConfig['tls']>): HttpsOptions {
+  // Clients without a certificate are refused by requireCertificate.
+  const clientCertificates = { requestCert: clientCaFile !== undefined, rejectUnauthorized: false };
+  return { minVersion, ...clientCertificates, handshakeTimeout: HANDSHAKE_TIMEOUT_MS };
+}
+
 function addressOf(app: FastifyInstance): { address: string; port: number } {
   const bound = app.server.address();
   if (bound === null || typeof bound === 'string') throw new Error('the server does not listen on a port');
   const host = bound.family === 'IPv6' ? `[${bound.address}]` : bound.address;
-  return { address: `http://${host}:${bound.port}`, port: bound.port };
+  const scheme = app.server instanceof HttpsServer ? 'https' : 'http';
+  return { address: `${scheme}://${host}:${bound.port}`, port: bound.port };
 }

@@ -46,7 +46,7 @@ function mountRoute(app: FastifyInstance, name: RouteName, deps: MountDeps): voi
     url: route.path,
     onRequest: async (request) => {
       if (route.roles === 'anyone') return;
-      requireRole(authenticator.authenticate(request.headers.authorization), route.roles);
+      requireRole(authenticator.authenticate(request), route.roles);
     },
     handler: async (request, reply) => {
       reply.code(route.status ?? 200);
@@ -55,7 +55,7 @@ function mountRoute(app: FastifyInstance, name: RouteName, deps: MountDeps): voi
         query: querySchema && parseWith(querySchema, request.query),
         body: readBody(route, (request.body as RequestText | undefined) ?? NO_BODY),
         get by() {
-          return authenticator.authenticate(request.headers.authorization)?.name ?? 'anyone';
+          return authenticator.authenticate(request)?.name ?? 'anyone';
         },
         gone: () => deps.goneSignal(reply),
         setStatus: (status: number) => reply.code(status),
@@ -73,7 +73,7 @@ function refuseUnknown(authenticator: Authenticator, request: FastifyRequest, re
   const path = request.url.split('?', 1)[0] as string;
   const methods = methodsAt(path);
   // Unauthenticated callers must not learn which paths exist.
-  if (!methods?.forAnyone) requireKnown(authenticator.authenticate(request.headers.authorization));
+  if (!methods?.forAnyone) requireKnown(authenticator.authenticate(request));
   if (!methods) throw new DroverError('not_found', `there is nothing at ${path}`);
   reply.header('allow', methods.allowed.join(', '));
   throw new DroverError(

@@ -2,9 +2,11 @@
 import { createServer as createTcpServer } from 'node:net';
 import type { Logger } from 'pino';
 import { checkDatabaseChoice, checkServerConfig, toServerConfig } from '../config/check-exposure.js';
+import { checkTransport } from '../config/check-tls.js';
 import type { ConfiguredToken, ServerConfig } from '../config/server-config.js';
 import type { Settings } from '../config/settings.js';
-import { createServer } from '../server.js';
+import { createServer, type DroverServer } from '../server.js';
+import { readCertificate } from '../tls/read-certificate.js';
 import type { CliContext } from './context.js';
 import { openDatabase } from './open-database.js';
 import type { Teardown } from './stop-signal.js';
@@ -25,7 +27,10 @@ export async function openServer(settings: Settings, options: OpenServerOptions)
   const { context, logger, teardown, signal } = options;
   // All checks that need no database come before a database is started.
   checkDatabaseChoice(settings);
-  checkServerConfig(toServerConfig(settings, ''), options);
+  const config = toServerConfig(settings, '');
+  checkServerConfig(config, options);
+  checkTransport(settings);
+  if (config.tls !== undefined) await readCertificate(config.tls, new Date());
   await requireFreePort(settings);
   signal.throwIfAborted();
   const database = await openDatabase(settings, { context, logger, teardown });
@@ -34,15 +39,24 @@ export async function openServer(settings: Settings, options: OpenServerOptions)
     logger,
   });
   teardown.add(() => server.stop());
+  if (config.tls !== undefined) reloadOnHangup(server, teardown);
   await server.start().catch((error: unknown) => {
     throw isTaken(error) ? portIsTaken(settings) : error;
   });
   return server.address;
 }
 
+/** Only with TLS: otherwise a server ends with its terminal, as other programs do. */
+function reloadOnHangup(server: DroverServer, teardown: Teardown): void {
+  const reload = () => void server.reloadCertificate();
+  process.on('SIGHUP', reload);
+  teardown.add(async () => void process.off('SIGHUP', reload));
+}
+
 /** Without configured tokens every caller is accepted; adding ours would lock out all other callers. */
 function withOwnTokens(config: ServerConfig, own: readonly ConfiguredToken[]): ServerConfig {
-  return config.tokens.length === 0 ? config : { ...config, tokens: [...config.tokens, ...own] };
+  const hasCredentials = config.tokens.length > 0 || (config.tls?.clients.length ?? 0) > 0;
+  return hasCredentials ? { ...config, tokens: [...config.tokens, ...own] } : config;
 }
 
 async function requireFreePort(settings: Pick<Settings, 'host' | 'port'>): Promise<void> {

@@ -18,6 +18,9 @@ export type OpenWorkerOptions = {
 export async function openWorker(
   settings: Pick<
     Settings,
+    | 'ca'
+    | 'cert'
+    | 'key'
     | 'slots'
     | 'queues'
     | 'workerName'
@@ -32,9 +35,9 @@ export async function openWorker(
 ): Promise<void> {
   const { jobs, url, token, logger, teardown, signal } = options;
   const { slots, workerName: name, journalDir, queues, prefetch, drainTimeout, ...rest } = settings;
-  const { ignorePause, discardDamagedJournal, onLeaseLost } = rest;
+  const { ignorePause, discardDamagedJournal, onLeaseLost, ca, cert, key } = rest;
   const worker = createWorker({
-    ...{ jobs, url, token, logger, slots, queues, name, prefetch, drainTimeout },
+    ...{ jobs, url, token, ca, cert, key, logger, slots, queues, name, prefetch, drainTimeout },
     ...{ ignorePause, journalDir, discardDamagedJournal, onLeaseLost },
   });
   teardown.add(async () => {

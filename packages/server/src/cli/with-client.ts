@@ -17,8 +17,8 @@ export async function withClient<Value>(
 ): Promise<Value> {
   const { settings, ...findings } = await settingsFor(command, 'client', context);
   for (const message of warningTexts(findings)) warn(command, context, message);
-  const { url, token } = settings;
-  const client = createClient({ url, token, timeout: TIMEOUT, retries: RETRIES });
+  const { url, token, ca, cert, key } = settings;
+  const client = createClient({ url, token, ca, cert, key, timeout: TIMEOUT, retries: RETRIES });
   try {
     return await work(client);
   } finally {

@@ -7,6 +7,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import type { Logger } from 'pino';
+import type { Settings } from '../config/settings.js';
 
 const MAIN = fileURLToPath(new URL('./main.js', import.meta.url));
 const RESTART_MS = 1000;
@@ -17,6 +18,7 @@ export type WorkerProcessOptions = {
   module: string;
   url: string;
   token: string | undefined;
+  tls: Pick<Settings, 'ca' | 'cert' | 'key'>;
   drainTimeoutMs: number;
   logger: Logger;
   /** Called for each line that the worker logs. */
@@ -55,8 +57,19 @@ export function startWorkerProcess(options: WorkerProcessOptions): { stop(): Pro
   };
 }
 
-function spawnWorker({ module, url, token, drainTimeoutMs, onLine, logger }: WorkerProcessOptions): ChildProcess {
-  const args = ['worker', module, '--url', url, '--drain-timeout', String(drainTimeoutMs), '--log-format', 'json'];
+function spawnWorker({ module, url, token, tls, drainTimeoutMs, onLine, logger }: WorkerProcessOptions): ChildProcess {
+  const tlsFlags = Object.entries(tls).flatMap(([name, file]) => (file === undefined ? [] : [`--${name}`, file]));
+  const args = [
+    'worker',
+    module,
+    ...tlsFlags,
+    '--url',
+    url,
+    '--drain-timeout',
+    String(drainTimeoutMs),
+    '--log-format',
+    'json',
+  ];
   const child = fork(MAIN, [...args, '--log-level', 'warn'], {
     detached: true,
     stdio: ['ignore', 'ignore', 'pipe', 'ipc'],

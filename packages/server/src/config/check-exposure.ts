@@ -1,5 +1,7 @@
 /** Converts settings to the configuration of a server, and refuses unsafe ones. Pure. */
 import { formatDuration } from '@drover/protocol';
+import { isLoopback } from '../base/is-loopback.js';
+import { toTlsConfig } from './check-tls.js';
 import { ConfigError } from './config-error.js';
 import type { ServerConfig } from './server-config.js';
 import type { Settings } from './settings.js';
@@ -9,12 +11,11 @@ const MIN_TOKEN_LENGTH = 16;
 /** A lease must survive two lost beats, or a short network problem takes a worker's jobs away. */
 const BEATS_PER_LEASE = 3;
 
-const LOOPBACK_PATTERN = /^(localhost|127(\.\d{1,3}){3}|\[?::1\]?)$/i;
-
 export function toServerConfig(settings: Settings, databaseUrl: string): ServerConfig {
   const { port, host, tokens, insecure, publicUrl, maxPending, poolSize, logLevel } = settings;
   return {
     ...{ port, host, databaseUrl, tokens, insecure, publicUrl, maxPending, poolSize, logLevel },
+    tls: toTlsConfig(settings),
     retentionMs: settings.retention,
     payloadLimitBytes: settings.payloadLimit,
     resultLimitBytes: settings.resultLimit,
@@ -59,12 +60,13 @@ export function checkDatabaseChoice({
   );
 }
 
-/** Without tokens every caller may do everything, so a server needs them, or `insecure`. */
+/** Without credentials every caller may do everything, so a server needs tokens or client certificates, or `insecure`. */
 export function checkExposure(
-  config: Pick<ServerConfig, 'host' | 'tokens' | 'insecure'>,
+  config: Pick<ServerConfig, 'host' | 'tokens' | 'insecure' | 'tls'>,
   { openOnLoopback = false }: { openOnLoopback?: boolean } = {},
 ): void {
-  if (config.tokens.length > 0 || config.insecure || (openOnLoopback && isLoopback(config.host))) return;
+  const hasCredentials = config.tokens.length > 0 || (config.tls?.clients.length ?? 0) > 0;
+  if (hasCredentials || config.insecure || (openOnLoopback && isLoopback(config.host))) return;
   const reachable = openOnLoopback ? ` on ${config.host}, which other machines can reach` : '';
   throw new ConfigError(
     `tokens: expected at least one${reachable} (DROVER_TOKENS="role:token"; \`openssl rand -base64 32\` makes one), got none; ` +
@@ -87,8 +89,4 @@ function checkTokens(tokens: ServerConfig['tokens']): void {
     names.add(name);
     secrets.add(token);
   }
-}
-
-export function isLoopback(host: string): boolean {
-  return LOOPBACK_PATTERN.test(host);
 }

@@ -11,6 +11,18 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 /** A credential of the configuration. `name` is shown in logs and the audit trail. */
 export type ConfiguredToken = { name: string; role: Role; token: string };
 
+/** A name in a client's certificate, such as `DNS:shop.internal`, and whom it stands for. */
+export type ConfiguredClient = { name: string; role: Role; san: string };
+
+export type TlsConfig = {
+  certFile: string;
+  keyFile: string;
+  /** With it, every connection needs a certificate of one of these CAs. */
+  clientCaFile?: string | undefined;
+  clients: readonly ConfiguredClient[];
+  minVersion: 'TLSv1.2' | 'TLSv1.3';
+};
+
 export type ServerConfig = {
   port: number;
   host: string;
@@ -20,6 +32,8 @@ export type ServerConfig = {
   insecure: boolean;
   /** The address that workers are told. Undefined: derived from host and port. */
   publicUrl: string | undefined;
+  /** Undefined: plain HTTP. */
+  tls?: TlsConfig | undefined;
   retentionMs: number;
   payloadLimitBytes: number;
   resultLimitBytes: number;

@@ -11,6 +11,7 @@ import {
   address,
   boolean,
   bytes,
+  clients,
   databaseAddress,
   duration,
   integer,
@@ -39,9 +40,12 @@ export type Setting<Value = unknown> = {
   flag?: boolean;
 };
 
+const path = text('a path', (value) => value.length > 0 && !value.includes('\0'));
 const servers = ['dev', 'server', 'node'] as const;
 const databases = ['dev', 'server', 'node', 'migrate'] as const;
 const workers = ['worker', 'node'] as const;
+/** Those that call a server over its address. */
+const callers = ['dev', 'node', 'worker', 'client'] as const;
 const processes = ['dev', 'server', 'node', 'worker'] as const;
 
 export const SETTINGS = {
@@ -62,6 +66,40 @@ export const SETTINGS = {
     description: 'The address at which workers reach this server. Default: from host and port.',
     commands: servers,
   },
+  tlsCert: {
+    kind: path,
+    description: 'File with the certificate of the server and its chain, as PEM. With it the server speaks only TLS.',
+    commands: servers,
+  },
+  tlsKey: {
+    kind: path,
+    description: 'File with the private key of `tlsCert`, as PEM without a passphrase.',
+    commands: servers,
+  },
+  tlsClientCa: {
+    kind: path,
+    description: 'File with CAs, as PEM. With it every connection needs a client certificate of one of them.',
+    commands: servers,
+  },
+  tlsClients: {
+    kind: clients(),
+    default: [],
+    description: 'Who may use the API by a client certificate: `role:SAN,role:SAN`, or a list of { name, role, san }.',
+    commands: servers,
+    flag: false,
+  },
+  tlsMin: {
+    kind: oneOf(['1.2', '1.3'] as const),
+    default: '1.3',
+    description: 'Lowest version of TLS.',
+    commands: servers,
+  },
+  behindTlsProxy: {
+    kind: boolean(),
+    default: false,
+    description: 'A proxy in front of the server ends TLS. Needs an https:// `publicUrl`.',
+    commands: servers,
+  },
   databaseUrl: {
     kind: databaseAddress(),
     description: 'The PostgreSQL database. `dev` needs none: it runs an embedded one.',
@@ -75,7 +113,7 @@ export const SETTINGS = {
     commands: ['server', 'node', 'migrate'],
   },
   dataDir: {
-    kind: text('a path', (value) => value.length > 0 && !value.includes('\0')),
+    kind: path,
     default: '.drover',
     description: 'Folder of the embedded PostgreSQL.',
     commands: databases,
@@ -91,7 +129,7 @@ export const SETTINGS = {
   insecure: {
     kind: boolean(),
     default: false,
-    description: 'Start without `tokens`: everyone who reaches the server may do everything.',
+    description: 'Start without `tokens` (everyone may do everything), and off loopback without TLS.',
     commands: servers,
   },
   retention: {
@@ -160,6 +198,21 @@ export const SETTINGS = {
     commands: ['worker', 'client'],
     secret: true,
   },
+  ca: {
+    kind: path,
+    description: "File with the CAs of the servers' certificates, as PEM. Default: the CAs of the system.",
+    commands: callers,
+  },
+  cert: {
+    kind: path,
+    description: 'File with the client certificate for servers with `tlsClientCa`, as PEM.',
+    commands: callers,
+  },
+  key: {
+    kind: path,
+    description: 'File with the private key of `cert`, as PEM without a passphrase.',
+    commands: callers,
+  },
   slots: {
     kind: integer(1, LIMITS.workerSlots),
     default: 10,
@@ -188,7 +241,7 @@ export const SETTINGS = {
     commands: workers,
   },
   journalDir: {
-    kind: text('a path', (value) => value.length > 0 && !value.includes('\0')),
+    kind: path,
     description:
       'Folder for the journal of started jobs and outcomes. One folder per worker, kept across restarts. Default: no journal.',
     commands: workers,

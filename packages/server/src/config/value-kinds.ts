@@ -6,7 +6,7 @@
 import { MAX_DURATION_MS, nameSchema, nearest, parseDuration, ROLES, type Role } from '@drover/protocol';
 import type { z } from 'zod';
 import { splitHosts } from '../base/split-hosts.js';
-import type { ConfiguredToken } from './server-config.js';
+import type { ConfiguredClient, ConfiguredToken } from './server-config.js';
 
 export type ValueKind<Value> = {
   expected: string;
@@ -25,6 +25,8 @@ const BYTE_UNITS: Record<string, number> = {
   MB: 1e6,
   GB: 1e9,
 };
+/** Names in certificates are compared as a whole: there are no wildcards. */
+const SAN_PATTERN = /^(DNS|URI|IP|email):[^\s*]+$/;
 const BYTES_PATTERN = /^(\d{1,15}(?:\.\d{1,3})?)\s*([a-z]{1,3})$/i;
 
 export function integer(min: number, max: number): ValueKind<number> {
@@ -154,10 +156,40 @@ function splitToken(part: string): unknown {
 function tokenOf(value: unknown, index: number): ConfiguredToken | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
   const { name: given, role, token, ...unknown } = value as Record<string, unknown>;
-  const isRole = (text: unknown): text is Role => ROLES.some((known) => known === text);
   if (!isRole(role) || typeof token !== 'string' || Object.keys(unknown).length > 0) return undefined;
   const named = given === undefined ? `${role}-${index + 1}` : name().parse(given);
   return named === undefined ? undefined : { name: named, role, token };
+}
+
+/** `role:SAN,role:SAN`, or in a file `[{ "name": "shop", "role": "client", "san": "DNS:shop.internal" }]`. */
+export function clients(): ValueKind<ConfiguredClient[]> {
+  return {
+    expected:
+      '"role:DNS:name,role:URI:uri", or in a file a list of { name, role, san } with a san such as "DNS:shop.internal", ' +
+      `"URI:spiffe://…", "IP:10.0.0.5" or "email:…"; roles are ${ROLES.join(', ')}`,
+    parse: (given) => {
+      const parts: unknown = typeof given === 'string' ? given.split(',').map(splitClient) : given;
+      return Array.isArray(parts) ? everyOf(parts.map(clientOf)) : undefined;
+    },
+  };
+}
+
+function splitClient(part: string): unknown {
+  const colon = part.indexOf(':');
+  return { role: part.slice(0, colon).trim(), san: part.slice(colon + 1).trim() };
+}
+
+function clientOf(value: unknown): ConfiguredClient | undefined {
+  if (typeof value !== 'object' || value === null) return undefined;
+  const { name: given, role, san, ...unknown } = value as Record<string, unknown>;
+  if (!isRole(role) || typeof san !== 'string' || !SAN_PATTERN.test(san) || Object.keys(unknown).length > 0)
+    return undefined;
+  const named = given === undefined ? san : name().parse(given);
+  return named === undefined ? undefined : { name: named, role, san };
+}
+
+function isRole(value: unknown): value is Role {
+  return ROLES.some((known) => known === value);
 }
 
 function numberOf(given: unknown): number | undefined {

@@ -9,7 +9,7 @@ import type { Wakeups } from '../dispatch/wakeups.js';
 import type { JobToInsert } from '../new-jobs/job-to-insert.js';
 import { pauseWorker, resumeWorker, setPaused } from '../sessions/pause-worker.js';
 import type { Sessions } from '../sessions/registry.js';
-import type { Metrics } from '../telemetry/metrics.js';
+import { EXPIRY_WARNING_MS, type Metrics } from '../telemetry/metrics.js';
 import { type ChangeJobDeps, cancelJob, failJob, type Refused, retryJob } from './change-job.js';
 
 export type HealthCheck = { check: string; status: 'okay' | 'error'; message?: string };
@@ -53,17 +53,25 @@ type EngineDeps = ChangeJobDeps & {
   beatMs: number;
   /** Milliseconds since the last beat of this server reached the database. */
   sinceBeatMs(): number | undefined;
+  /** Undefined: the server has no TLS. */
+  certificateExpiresAt: (() => Date | undefined) | undefined;
+  nowMs?: () => number;
 };
 
 /** Beats that may be missing before the health check fails. */
 const MISSED_BEATS = 3;
 
 export function createEngine(deps: EngineDeps): Engine {
-  const { db, admission, pauses, sessions, dispatcher } = deps;
+  const { db, admission, pauses, sessions, dispatcher, nowMs = Date.now } = deps;
 
   async function pausesChanged(): Promise<void> {
     await pauses.refresh(dispatcher);
     deps.wakeups.tellOthers('pause');
+  }
+
+  function certificateLeftMs(): number | undefined {
+    const expiresAt = deps.certificateExpiresAt?.();
+    return expiresAt && expiresAt.getTime() - nowMs();
   }
 
   return {
@@ -104,7 +112,10 @@ export function createEngine(deps: EngineDeps): Engine {
       const sinceBeatMs = deps.sinceBeatMs();
       const isLate = sinceBeatMs === undefined || sinceBeatMs > MISSED_BEATS * deps.beatMs;
       const message = 'no beat of this server has reached the database lately';
-      return [isLate ? { check: 'beat', status: 'error', message } : { check: 'beat', status: 'okay' }];
+      const beat: HealthCheck = isLate
+        ? { check: 'beat', status: 'error', message }
+        : { check: 'beat', status: 'okay' };
+      return deps.certificateExpiresAt === undefined ? [beat] : [beat, certificateHealth(certificateLeftMs())];
     },
     metrics: () =>
       deps.metrics.text({
@@ -112,8 +123,17 @@ export function createEngine(deps: EngineDeps): Engine {
         heldJobs: heldJobs(sessions),
         pendingJobs: admission.pending,
         sinceBeatMs: deps.sinceBeatMs(),
+        certificateLeftMs: certificateLeftMs(),
       }),
   };
+}
+
+function certificateHealth(leftMs: number | undefined): HealthCheck {
+  const check = 'certificate';
+  if (leftMs === undefined || leftMs > EXPIRY_WARNING_MS) return { check, status: 'okay' };
+  const days = Math.floor(leftMs / 86_400_000);
+  const message = days < 0 ? 'the certificate has expired' : `the certificate expires in ${days} days`;
+  return { check, status: 'error', message };
 }
 
 function heldJobs(sessions: Sessions): number {

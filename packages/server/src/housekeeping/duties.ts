@@ -5,6 +5,7 @@
 import { failpoint } from '@drover/protocol/test-points';
 import type { Logger } from 'pino';
 import { countBy } from '../base/group-by.js';
+import { createPeriodic, type Periodic } from '../base/periodic.js';
 import type { Database } from '../db/database.js';
 import type { Dispatcher } from '../dispatch/dispatcher.js';
 import type { Pauses } from '../dispatch/pauses.js';
@@ -20,7 +21,6 @@ import type { Registry } from '../sessions/registry.js';
 import type { Metrics } from '../telemetry/metrics.js';
 import { movePulse } from './beacon.js';
 import type { Cluster } from './cluster.js';
-import { createPeriodic, type Periodic } from './periodic.js';
 import { countRepairs, reconcile } from './reconciler.js';
 
 export type Duties = {

@@ -6,8 +6,6 @@ export type AssignmentParts = {
   queue: string;
   attempt: number | string;
   maxAttempts: number | string;
-  /** Absent: none. */
-  lostAttempts?: string | null;
   /** JSON. */
   payload: string;
   /** A JSON object. */
@@ -21,11 +19,9 @@ export function assignmentText({
   queue,
   attempt,
   maxAttempts,
-  lostAttempts = null,
   payload,
   options,
 }: AssignmentParts): string {
-  const lost = lostAttempts === null ? '' : `,"lostAttempts":${lostAttempts}`;
-  const more = options === null ? lost : `${lost},"options":${options}`;
+  const more = options === null ? '' : `,"options":${options}`;
   return `{"id":"${id}","fence":${fence},"type":"${type}","queue":"${queue}","attempt":${attempt},"maxAttempts":${maxAttempts}${more},"payload":${payload}}`;
 }

@@ -10,6 +10,8 @@ export const EVENTS = {
   'schedule.late': 'occurrences were fired late',
   'schedule.skipped': 'occurrences were skipped',
   'schedule.paused': 'schedule paused itself',
+  'certificate.expiring': 'certificate expires soon',
+  'certificate.unusable': 'certificate files cannot be used; the server keeps its present certificate',
 } as const;
 export type EventName = keyof typeof EVENTS;
 
@@ -18,6 +20,9 @@ export type EventFields = {
   'schedule.late': { schedule: string; count: number; first: string; last: string; latenessMs: number };
   'schedule.skipped': { schedule: string; reason: string; count: number; first: string; last: string };
   'schedule.paused': { schedule: string; reason: 'failures' | 'unreadable'; err?: Error };
+  /** `days` until it expires; negative after that. */
+  'certificate.expiring': { file: string; expiresAt: string; days: number };
+  'certificate.unusable': { reason: string };
 };
 
 export type Events = {

@@ -32,7 +32,17 @@ const PAUSE_REASONS = ['failures', 'unreadable'] as const;
 const LATENESS_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300, 3600];
 
 /** Gauges, measured on each scrape. */
-export type Measured = { workers: number; heldJobs: number; pendingJobs: number; sinceBeatMs: number | undefined };
+export type Measured = {
+  workers: number;
+  heldJobs: number;
+  pendingJobs: number;
+  sinceBeatMs: number | undefined;
+  /** Undefined without TLS. */
+  certificateLeftMs: number | undefined;
+};
+
+/** With less validity left, operators are warned: automatic renewal usually happens a month before the end. */
+export const EXPIRY_WARNING_MS = 14 * 86_400_000;
 
 export type Metrics = ReturnType<typeof createMetrics>;
 
@@ -51,6 +61,8 @@ export function createMetrics() {
   const heldJobs = gauge('drover_held_jobs', 'Jobs that the connected workers hold.');
   const pendingJobs = gauge('drover_pending_jobs', 'Jobs that wait in memory to be written; see maxPending.');
   const sinceBeat = gauge('drover_beat_age_seconds', 'Time since a beat of this server reached the database.');
+
+  const certificateLeft = gauge('drover_certificate_expiry_seconds', 'Time until the certificate of TLS expires.');
 
   const attempts = counterBy(
     ...(['outcome', ATTEMPT_ENDINGS, 'drover_attempts_total'] as const),
@@ -104,6 +116,7 @@ export function createMetrics() {
       heldJobs.set(measured.heldJobs);
       pendingJobs.set(measured.pendingJobs);
       sinceBeat.set(measured.sinceBeatMs === undefined ? Number.NaN : measured.sinceBeatMs / 1000);
+      certificateLeft.set(measured.certificateLeftMs === undefined ? Number.NaN : measured.certificateLeftMs / 1000);
       return `${await registry.metrics()}${await processRegistry().metrics()}`;
     },
   };

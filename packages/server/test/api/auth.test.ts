@@ -212,6 +212,7 @@ describe('a worker that asks for a stream', () => {
 });
 
 test('the scheme is read as HTTP has it: any case, any number of spaces', () => {
-  const { authenticate } = createAuthenticator(TOKENS);
-  expect(authenticate(`bearer   ${tokenOf('viewer')}`)).toEqual({ name: 'the-viewer', role: 'viewer' });
+  const { authenticate } = createAuthenticator({ tokens: TOKENS });
+  const headers = { authorization: `bearer   ${tokenOf('viewer')}` };
+  expect(authenticate({ headers, socket: new Socket() })).toEqual({ name: 'the-viewer', role: 'viewer' });
 });

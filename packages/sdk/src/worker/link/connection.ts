@@ -9,6 +9,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { DroverError } from '@drover/protocol';
 import type { LogFields } from '../../logger.js';
+import { readTls } from '../../tls.js';
 import { within } from '../within.js';
 import { type Patience, pauseAfter } from './patience.js';
 import type { ServerList } from './server-list.js';
@@ -33,7 +34,7 @@ export type ConnectionEvents = {
   numbered: () => number;
   /** How long to wait for a server now. */
   patience: () => Patience;
-  log: (fields: LogFields, message: string) => void;
+  log: (level: 'info' | 'warn', fields: LogFields, message: string) => void;
 };
 
 export class Connection {
@@ -126,7 +127,8 @@ export class Connection {
         pauseMs += pauseAfter(rounds, this.#events.patience().longestPauseMs, Math.random());
       }
       const fields = { event: 'connection.lost', url, reason: end.reason, pauseMs };
-      this.#events.log(fields, 'worker is not connected to a server; connecting again');
+      const level = end.isMisconfigured ? 'warn' : 'info';
+      this.#events.log(level, fields, 'worker is not connected to a server; connecting again');
       await pause(pauseMs, this.#stopped.signal);
     }
   }
@@ -138,8 +140,14 @@ export class Connection {
   /** One connection, from its handshake to its end. */
   async #connect(url: string): Promise<StreamEnd> {
     let isWelcomed = false;
+    let access: Access;
+    try {
+      access = { ...this.#access, tls: readTls(this.#access.tls) };
+    } catch (error) {
+      return { stoodMs: 0, reason: (error as Error).message, refusal: undefined, isMisconfigured: true };
+    }
     this.#number = this.#events.numbered();
-    this.#socket = new StreamSocket(url, this.#access, this.#events.patience(), {
+    this.#socket = new StreamSocket(url, access, this.#events.patience(), {
       opened: this.#events.opened,
       frame: this.#events.frame,
       message: this.#events.message,

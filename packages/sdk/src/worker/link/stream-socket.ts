@@ -10,8 +10,9 @@ import type { ServerMessage } from '@drover/protocol';
 import { DroverError, isErrorCode } from '@drover/protocol/errors';
 import { LIMITS } from '@drover/protocol/limits';
 import { WebSocket } from 'ws';
-import { describeConnectError } from '../../connect-error.js';
+import { describeConnectError, isTlsProblem } from '../../connect-error.js';
 import { serverError } from '../../server-error.js';
+import type { TlsSources } from '../../tls.js';
 import { parseFrame } from './parse-frame.js';
 import type { Patience } from './patience.js';
 
@@ -27,8 +28,8 @@ export type Welcome = Extract<ServerMessage, { kind: 'welcome' }>;
 /** The messages that the link itself handles. */
 export type LinkMessage = Extract<ServerMessage, { kind: 'beat' | 'moveOn' }>;
 
-/** The same on every server. */
-export type Access = { path: string; token: string | undefined };
+/** The same on every server. The files of `tls` have been read. */
+export type Access = { path: string; token: string | undefined; tls: TlsSources };
 
 export type StreamEvents = {
   /** The socket is open and waits for `sayHello`. */
@@ -38,8 +39,16 @@ export type StreamEvents = {
   message: (message: LinkMessage) => void;
 };
 
-/** How it ended. `refusal` is set if the server answered, but not with a welcome. */
-export type StreamEnd = { stoodMs: number; reason: string; refusal: DroverError | undefined };
+/**
+ * How it ended. `refusal` is set if the server answered, but not with a welcome. `isMisconfigured`: TLS failed, which
+ * an operator has to fix.
+ */
+export type StreamEnd = {
+  stoodMs: number;
+  reason: string;
+  refusal: DroverError | undefined;
+  isMisconfigured: boolean;
+};
 
 export class StreamSocket {
   readonly url: string;
@@ -51,11 +60,13 @@ export class StreamSocket {
   #welcomedAt: number | undefined;
   #refusal: DroverError | undefined;
   #reason: string | undefined;
+  #isMisconfigured = false;
 
-  constructor(url: string, { path, token }: Access, patience: Patience, events: StreamEvents) {
+  constructor(url: string, { path, token, tls }: Access, patience: Patience, events: StreamEvents) {
     this.url = url;
     this.#events = events;
     const socket = new WebSocket(`${url.replace(/^http/, 'ws')}${path}`, {
+      ...tls,
       perMessageDeflate: false,
       maxPayload: LIMITS.frameBytes,
       handshakeTimeout: patience.handshakeMs,
@@ -69,6 +80,7 @@ export class StreamSocket {
     socket.on('message', (data) => this.#receive(String(data)));
     socket.on('unexpected-response', (_request, response) => this.#readRefusal(response));
     socket.on('error', (error) => {
+      this.#isMisconfigured = isTlsProblem(error);
       this.#reason ??= describeConnectError(error);
     });
     this.ended = new Promise((resolve) => {
@@ -153,7 +165,7 @@ export class StreamSocket {
     clearTimeout(this.#closeTimer);
     const stoodMs = this.#welcomedAt === undefined ? 0 : performance.now() - this.#welcomedAt;
     const reason = this.#refusal?.message ?? this.#reason ?? `closed with code ${code}`;
-    return { stoodMs, reason, refusal: this.#refusal };
+    return { stoodMs, reason, refusal: this.#refusal, isMisconfigured: this.#isMisconfigured };
   }
 }
 

@@ -74,7 +74,7 @@ class LinkThread {
       refused: (error, url) => this.#refused(error, url),
       numbered: () => this.#shared.nextConnection(),
       patience: () => this.#patience(),
-      log: (fields, message) => this.#tell({ kind: 'log', level: 'info', fields, message }),
+      log: (level, fields, message) => this.#tell({ kind: 'log', level, fields, message }),
     });
     this.#outbound = new Outbound(this.#connection, this.#shared, () => this.#tell({ kind: 'drained' }));
     this.#heartbeat = new Heartbeat({

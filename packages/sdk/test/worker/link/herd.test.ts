@@ -34,7 +34,7 @@ async function connect(ageMs: number): Promise<Connection> {
   });
   const connection = new Connection(
     new ServerList([left.url, other.url], 0),
-    { path: STREAM_PATH, token: undefined },
+    { path: STREAM_PATH, token: undefined, tls: {} },
     {
       ...{ opened() {}, frame() {}, lost() {}, refused() {}, log() {} },
       welcome: () => welcomed(),

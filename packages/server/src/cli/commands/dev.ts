@@ -73,19 +73,22 @@ async function startAll({ settings, options, context, view, logger, signal, tear
     ...{ context, logger, teardown, signal, ownTokens: [own] },
     openOnLoopback: true,
   });
-  const credential = settings.tokens.length === 0 ? undefined : token;
+  const { ca, cert, key, tokens, tlsClients } = settings;
+  // Without any credentials everyone may do everything, and the server does not know our token.
+  const credential = tokens.length + tlsClients.length === 0 ? undefined : token;
 
   const worker = startWorkerProcess({
     module: SAMPLE_MODULE,
     url: address,
     token: credential,
+    tls: { ca, cert, key },
     drainTimeoutMs: settings.drainTimeout,
     logger,
     onLine: (line) => view.print(prettyLine(line)),
   });
   teardown.add(() => worker.stop());
 
-  const client = createClient({ url: address, token: credential });
+  const client = createClient({ url: address, token: credential, ca, cert, key });
   teardown.add(() => client.close());
   const watch = watchStats(client, logger, (stats) =>
     view.update({ stats, address, upMs: performance.now() - startedAt, hint: hintFor(address) }),
