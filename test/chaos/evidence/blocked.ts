@@ -2,11 +2,14 @@
 import type { Instance } from '../system/units.js';
 import type { Execution, Executions } from './witness.js';
 
-/** How long handlers among `runs`, which are of one process, blocked it in the given time. */
-export function blockedMs({ from, to }: { from: number; to: number }, runs: readonly Execution[]): number {
-  return runs
-    .filter(({ type }) => type === 'block')
-    .reduce((sum, run) => sum + Math.max(0, Math.min(run.to, to) - Math.max(run.from, from)), 0);
+/** The executions among `runs` that block their process. There are few of them. */
+export function blockingOf(runs: readonly Execution[]): Execution[] {
+  return runs.filter(({ type }) => type === 'block');
+}
+
+/** How long these executions, which are of one process, blocked it in the given time. */
+export function blockedMs({ from, to }: { from: number; to: number }, blocking: readonly Execution[]): number {
+  return blocking.reduce((sum, run) => sum + Math.max(0, Math.min(run.to, to) - Math.max(run.from, from)), 0);
 }
 
 export function runsByInstance({ executions }: { executions: Executions }): Map<Instance, Execution[]> {

@@ -2,7 +2,7 @@
  * Every job has ended. A `hold` job may be `unknown` if it cannot be known how its last grant ended, judged by what
  * was seen outside: which process had it, what the witness and the copy of its journal say, how the process ended.
  */
-import { blockedMs } from '../evidence/blocked.js';
+import { blockedMs, blockingOf } from '../evidence/blocked.js';
 import { type Evidence, grantsOf, type Instance, type JobRecord, processKey, runsOf } from '../evidence/evidence.js';
 import { grantKey, type JournalEntry } from '../evidence/journals.js';
 import { describeRuns, type Execution } from '../evidence/witness.js';
@@ -68,7 +68,7 @@ function doubtOfDead(
   // The line of the journal is durable before the first line of the handler.
   if (run === undefined) return entry?.isStarted ? 'died between journal and handler' : undefined;
   if (run.end === undefined) return 'died with its process';
-  const ofProcess = [...evidence.executions.values()].flat().filter((other) => other.instance === instance);
-  const afterMs = ranMs(run.to, instance) - blockedMs({ from: run.to, to: Infinity }, ofProcess);
+  const blocking = blockingOf([...evidence.executions.values()].flat()).filter((other) => other.instance === instance);
+  const afterMs = ranMs(run.to, instance) - blockedMs({ from: run.to, to: Infinity }, blocking);
   return afterMs <= JOURNAL_LAG_MS ? 'ended just before its process was killed' : undefined;
 }

@@ -9,7 +9,7 @@
  *   may have been granted again, or have ended without: its expiry passed, it was cancelled, or it had lost too many
  *   workers.
  */
-import { blockedMs, runsByInstance } from '../evidence/blocked.js';
+import { blockedMs, blockingOf, runsByInstance } from '../evidence/blocked.js';
 import { type Evidence, grantsOf, type Instance } from '../evidence/evidence.js';
 import { grantKey, type Journal } from '../evidence/journals.js';
 import type { Execution } from '../evidence/witness.js';
@@ -33,7 +33,8 @@ export const journalIsDelivered: Rule = {
       const journal = evidence.journals.get(instance.key);
       report.check(journal !== undefined, () => `${instance.key} ended with ${instance.ending} and left no journal`);
       if (!journal) continue;
-      for (const run of runs) checkWritten(run, runs, journal, report);
+      const blocking = blockingOf(runs);
+      for (const run of runs) checkWritten(run, blocking, journal, report);
       if (!isBrokenForever(evidence.units, instance))
         undelivered += checkDelivered(evidence, instance, journal, report);
     }
@@ -42,11 +43,11 @@ export const journalIsDelivered: Rule = {
 };
 
 /** Handlers of its process that block the event loop delay the journal, too. */
-function checkWritten(run: Execution, ofProcess: readonly Execution[], journal: Journal, report: Report): void {
+function checkWritten(run: Execution, blocking: readonly Execution[], journal: Journal, report: Report): void {
   const entry = journal.get(grantKey(run.id, run.fence));
   // an entry that is missing was acknowledged before the journal began a new file
   if (run.end === undefined || entry === undefined) return;
-  const afterMs = ranMs(run.to, run.instance) - blockedMs({ from: run.to, to: Infinity }, ofProcess);
+  const afterMs = ranMs(run.to, run.instance) - blockedMs({ from: run.to, to: Infinity }, blocking);
   const isWritten = entry.outcome !== undefined || entry.isAcknowledged || run.end === 'abort:lost';
   report.check(isWritten || afterMs <= JOURNAL_LAG_MS, () => {
     return `${run.name} of ${run.id} ended ${afterMs.toFixed(0)} ms before its process died, and is not in its journal`;

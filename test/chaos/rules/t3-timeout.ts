@@ -1,5 +1,5 @@
 /** An attempt with a timeout is told to stop in time, and only then. The handlers of the load obey their signal. */
-import { blockedMs, runsByInstance } from '../evidence/blocked.js';
+import { blockedMs, blockingOf, runsByInstance } from '../evidence/blocked.js';
 import { runsOf } from '../evidence/evidence.js';
 import { describeRuns, type Execution } from '../evidence/witness.js';
 import type { Rule } from './rule.js';
@@ -14,7 +14,7 @@ export const timeoutIsKept: Rule = {
   promise: 'an attempt is stopped at its timeout, and not before',
   shows: ['J9'],
   check(evidence, report) {
-    const byInstance = runsByInstance(evidence);
+    const blocking = new Map([...runsByInstance(evidence)].map(([instance, runs]) => [instance, blockingOf(runs)]));
     for (const { id, timeoutMs } of evidence.ledger.jobs.values()) {
       if (timeoutMs === undefined) continue;
       const runs = runsOf(evidence, id);
@@ -22,7 +22,7 @@ export const timeoutIsKept: Rule = {
         const ms = run.to - run.from;
         // the clock of a paused process continues, so a timeout that passed meanwhile is due when it resumes
         if (run.end === 'abort:timeout' && ms < timeoutMs - EARLY_MS) return false;
-        const blocked = blockedMs(run, byInstance.get(run.instance) ?? []);
+        const blocked = blockedMs(run, blocking.get(run.instance) ?? []);
         return run.end === undefined || ms <= timeoutMs + LATE_MS + blocked + pausedMs(run);
       });
       report.check(isRight, () => `${id} has a timeout of ${timeoutMs} ms: ${describeRuns(runs)}`);
