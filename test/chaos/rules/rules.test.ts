@@ -484,6 +484,25 @@ describe('a rule accepts', () => {
     expect(redCodes(made)).toEqual([]);
   });
 
+  test('D9: a grant whose isolated handler was stopped before it began, as the journal of its worker says', () => {
+    const made = emptyRun();
+    made.add({ id: 'wasted', runs: [{ on: made.worker1, from: 500, fence: 2, attempt: 2 }] });
+    const [grant] = made.grants.get('wasted') ?? [];
+    if (grant) made.grants.set('wasted', [{ ...grant, fence: 1, attempt: 1 }, grant]);
+    const entry = { isStarted: true, outcome: 'lost', isAcknowledged: true } as const;
+    made.journals.set(made.worker1.key, new Map([[grantKey('wasted', 1), entry]]));
+    expect(redCodes(made)).toEqual([]);
+  });
+
+  test('S4t: a third ending, if the answer to the retry may have been lost in a fault', () => {
+    const made = goodRun();
+    made.endings.set('broken', ['failed', 'failed', 'failed']);
+    made.act('retry', 'broken', { sentAt: 50, answeredAt: 90 });
+    expect(redCodes(made)).toEqual(['S4t']);
+    made.databaseTroubles.push({ what: 'restart database', from: 60, to: 70 });
+    expect(redCodes(made)).toEqual([]);
+  });
+
   test('S4t: two endings of a job that a person gave another attempt', () => {
     const made = goodRun();
     made.endings.set('broken', ['failed', 'failed']);

@@ -62,13 +62,20 @@ export class IsolatedRunner {
     const { now, random } = this.#options;
     const { assignment } = attempt;
     const startedAt = now();
+    let hasBegun = false;
     try {
       const isolated = isolatedHandler(job);
       const process = await this.#pool.take(isolated, attempt.signal);
-      const outcome = await this.#runIn(process, attempt, isolated);
+      const outcome = await this.#runIn(process, attempt, isolated, () => {
+        hasBegun = true;
+      });
       // Lost just as it ended; the process did not know.
       return attempt.stopReason === 'lost' ? undefined : outcome;
     } catch (error) {
+      // Interrupted while its process was starting: the handler was not called, so no attempt is used up.
+      if (!hasBegun && attempt.stopReason === 'unconfirmed') {
+        return { id: assignment.id, fence: assignment.fence, kind: 'released' };
+      }
       const ending = { assignment, runMs: now() - startedAt, stopReason: attempt.stopReason, random: random() };
       return outcomeOfError(ending, error);
     } finally {
@@ -93,7 +100,12 @@ export class IsolatedRunner {
     await this.#pool.stop();
   }
 
-  async #runIn(process: JobProcess, attempt: Attempt, { isolation }: IsolatedHandler): Promise<Outcome | undefined> {
+  async #runIn(
+    process: JobProcess,
+    attempt: Attempt,
+    { isolation }: IsolatedHandler,
+    onBegin: () => void,
+  ): Promise<Outcome | undefined> {
     const { assignment } = attempt;
     const timeoutMs = assignment.options?.timeout;
     const { graceMs, maxJobs } = isolation;
@@ -108,6 +120,7 @@ export class IsolatedRunner {
     try {
       // An interruption may have arrived in the turn in which the process was taken.
       attempt.signal.throwIfAborted();
+      onBegin();
       ended = await process.run(assignment, this.#listenerOf(attempt));
       return ended.outcome;
     } finally {

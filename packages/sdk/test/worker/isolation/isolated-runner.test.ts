@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { InterruptedError } from '../../../src/worker/attempt.js';
+import { InterruptedError, type StopReason } from '../../../src/worker/attempt.js';
 import { jobsOf } from '../../../src/worker/isolation/jobs-of.js';
 import { killProcesses } from '../../../src/worker/isolation/process-table.js';
 import { isRunning, running, type Started, TestWorker } from './support.js';
@@ -16,8 +16,8 @@ const stop = async () => {
   expect(worker.pids).toEqual([]);
 };
 
-const interrupt = ({ attempt }: Started, reason: InterruptedError['code']) =>
-  attempt.interrupt(reason, new InterruptedError(reason, `it is ${reason}`));
+const interrupt = ({ attempt }: Started, reason: StopReason) =>
+  attempt.interrupt(reason, new InterruptedError(reason === 'unconfirmed' ? 'lost' : reason, `it is ${reason}`));
 
 describe('an isolated handler', () => {
   beforeAll(start);
@@ -70,6 +70,12 @@ describe('an isolated handler', () => {
 describe('an interrupted handler', () => {
   beforeEach(start);
   afterEach(stop);
+
+  it('is handed back if its lease is in doubt while its process is still starting', async () => {
+    const started = worker.start('obedient');
+    interrupt(started, 'unconfirmed');
+    expect(await started.outcome).toMatchObject({ kind: 'released' });
+  });
 
   it.each([
     ['cancelled', { kind: 'cancelled' }],
