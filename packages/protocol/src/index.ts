@@ -153,6 +153,7 @@ export {
   type Hello,
   type Outcome,
   outcomeSchema,
+  type PreviousSession,
   type ServerMessage,
   STREAM_PATH,
   STREAM_VERSION,

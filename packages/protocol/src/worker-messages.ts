@@ -35,6 +35,16 @@ const fenceSchema = z.int().min(1).max(LIMITS.int);
 const grantSchema = z.object({ id: idSchema, fence: fenceSchema });
 export type Grant = z.infer<typeof grantSchema>;
 
+/**
+ * 256 random bits that prove who a session belongs to. The worker makes them with the session's id and sends them with
+ * each hello; servers store a hash. Made by the worker and not by the server, so that a lost welcome loses no key.
+ */
+const resumeKeySchema = z
+  .string()
+  .regex(/^[A-Za-z0-9_-]{43}$/, 'expected 256 random bits as 43 characters of base64url');
+const previousSessionSchema = z.object({ id: idSchema, resumeKey: resumeKeySchema });
+export type PreviousSession = z.infer<typeof previousSessionSchema>;
+
 const outcomeBase = { id: idSchema, fence: fenceSchema };
 /** One that is too large fails its job, not the frame: the worker would send the frame again forever. */
 const msSchema = z.number().min(0);
@@ -81,6 +91,7 @@ export const workerMessageSchema = z.discriminatedUnion('kind', [
     version: z.int(),
     /** Created by the worker at its start, kept over reconnects. */
     sessionId: idSchema,
+    resumeKey: resumeKeySchema,
     /** Grows with each connection of the session, so that a delayed hello cannot replace a newer one. */
     connection: z
       .int()
@@ -100,7 +111,7 @@ export const workerMessageSchema = z.discriminatedUnion('kind', [
     /** The cluster of the held grants, if there are any. Another cluster must not treat them as lost or stale. */
     clusterId: idSchema.optional(),
     /** Earlier sessions of the same data folder, from its journal. Their grants that `holds` names are transferred. */
-    previousSessions: listSchema(idSchema, { max: LIMITS.previousSessions }).optional(),
+    previousSessions: listSchema(previousSessionSchema, { max: LIMITS.previousSessions }).optional(),
     /** Parts of that journal could not be read: jobs that `holds` does not name may have been started. */
     isJournalIncomplete: z.boolean().optional(),
     /** This worker keeps working when it, its queues, its types or the cluster are paused. */

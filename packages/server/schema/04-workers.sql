@@ -19,6 +19,10 @@ create table drover.session (
   -- Which connection of its worker the session was taken with. A worker numbers its connections, so a hello that was
   -- delayed in the network cannot take the session back from a newer connection.
   connection int not null default 0,
+  -- SHA-256 of the key by which its worker, and the next process with the same journal, prove that it is theirs; and an HMAC
+  -- with that key of the credential that opened it. Null: nobody can resume it.
+  resume_key_hash bytea,
+  credential_proof bytea,
   name text not null,
   host text not null,
   pid int not null,

@@ -16,7 +16,7 @@ import { releaseJobs } from '../../../packages/server/src/lifecycle/release.js';
 import { toJobToInsert } from '../../../packages/server/src/new-jobs/job-to-insert.js';
 import { openSession } from '../../../packages/server/src/sessions/open-session.js';
 import { createTestDatabase, type TestDatabase } from '../../../packages/server/test/support/database.js';
-import { helloOf } from '../../../packages/server/test/support/raw-worker.js';
+import { helloOf, PROOF, previously } from '../../../packages/server/test/support/raw-worker.js';
 import { checkRules } from '../rules/index.js';
 import type { Instance } from '../system/units.js';
 import { installAudit } from './audit.js';
@@ -61,8 +61,14 @@ async function startWorker(unit: string, previousSessions: string[] = [], holds:
   };
   instances.push(instance);
   const sessionId = newId();
-  const identity = { sessionId, name: unit, pid, previousSessions, types: ['noop', 'hold'] };
-  await openSession(db.control, SERVER_ID, helloOf({ ...identity, holds }), LEASE_MS);
+  const identity = {
+    sessionId,
+    name: unit,
+    pid,
+    previousSessions: previously(...previousSessions),
+    types: ['noop', 'hold'],
+  };
+  await openSession(db.control, SERVER_ID, helloOf({ ...identity, holds }), LEASE_MS, PROOF);
   const note = (...words: (string | number)[]) =>
     writeFileSync(join(folder, 'witness', `${key}.log`), `${words.join(' ')} ${now++ * 1000}\n`, { flag: 'a' });
   return {

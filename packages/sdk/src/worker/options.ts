@@ -1,4 +1,5 @@
 /** A worker's options in two stages: as given, and checked with every default filled in. */
+import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import {
   DroverError,
@@ -31,6 +32,7 @@ import { AdaptivePrefetch, fixedPrefetch, type Prefetch } from './prefetch.js';
 
 const DEFAULT_SLOTS = 10;
 const DEFAULT_DRAIN_MS = 30_000;
+const RESUME_KEY_BYTES = 32;
 
 export const ON_LEASE_LOST = ['exit', 'abort'] as const;
 export type OnLeaseLost = (typeof ON_LEASE_LOST)[number];
@@ -180,6 +182,7 @@ function identityOf(options: WorkerOptions, slots: number, types: string[]): Rea
     version: STREAM_VERSION,
     // New for each worker and kept over its reconnects: a restarted process is another worker.
     sessionId: newId(),
+    resumeKey: randomBytes(RESUME_KEY_BYTES).toString('base64url'),
     name: options.name ?? `${process.pid}@${host}`.replace(/[^A-Za-z0-9_.:/@-]/g, '_').slice(0, LIMITS.nameLength),
     host: host.slice(0, LIMITS.nameLength * 2),
     pid: process.pid,

@@ -250,7 +250,9 @@ export class Worker {
       if (trouble !== undefined) this.#handBack();
       else this.#offer();
     };
-    const journal = await Journal.open({ folder, sessionId: this.sessionId, discardDamaged, logger, troubled });
+    const { sessionId: id, resumeKey } = this.#options.identity;
+    const session = { id, resumeKey };
+    const journal = await Journal.open({ folder, session, discardDamaged, logger, troubled });
     this.#journal = journal;
     this.#reporter.journal = journal;
     for (const undelivered of journal.undelivered()) this.#reporter.restore(undelivered);

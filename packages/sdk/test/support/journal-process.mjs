@@ -6,7 +6,8 @@ const [, , folder, round] = process.argv;
 const logger = { debug() {}, info() {}, warn() {}, error() {} };
 const say = (...words) => writeSync(1, `${words.join(' ')}\n`);
 
-const journal = await Journal.open({ folder, sessionId: `s-${round}`, discardDamaged: false, logger, troubled() {} });
+const session = { id: `s-${round}`, resumeKey: `key of s-${round}` };
+const journal = await Journal.open({ folder, session, discardDamaged: false, logger, troubled() {} });
 setTimeout(() => process.kill(process.pid, 'SIGKILL'), Math.random() * 40);
 const durable = [];
 for (let n = 0; ; n++) {

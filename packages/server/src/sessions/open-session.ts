@@ -14,11 +14,13 @@ import type { Change } from '../lifecycle/change.js';
 import { heldBy, jobsOf } from '../lifecycle/jobs-of-session.js';
 import { loseGrants } from '../lifecycle/lose.js';
 import { releaseJobs } from '../lifecycle/release.js';
+import { hashOfKey, notProven, type SessionProof } from './session-proof.js';
 
 const open = sql('session_open')`
 insert into drover.session as s
-  (id, server_id, connection, name, host, pid, sdk, types, queues, slots, ignores_pause, expires_at)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, now() + $12::double precision * interval '1 millisecond')
+  (id, server_id, connection, name, host, pid, sdk, types, queues, slots, ignores_pause, resume_key_hash, credential_proof, expires_at)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, decode($12, 'hex'), decode($13, 'hex'),
+  now() + $14::double precision * interval '1 millisecond')
 on conflict (id) do update
 set server_id = excluded.server_id, connection = excluded.connection, types = excluded.types, queues = excluded.queues, slots = excluded.slots,
   ignores_pause = excluded.ignores_pause, beat_at = now(), expires_at = excluded.expires_at, missed_beats = 0,
@@ -27,7 +29,13 @@ set server_id = excluded.server_id, connection = excluded.connection, types = ex
   ended_at = null, ending = null
 -- the same number: this hello again, after its answer was lost
 where s.connection <= excluded.connection
+  and s.resume_key_hash = excluded.resume_key_hash and s.credential_proof = excluded.credential_proof
 returning paused`;
+
+const isProven = sql('session_is_proven')`
+select resume_key_hash = decode($2, 'hex') and credential_proof = decode($3, 'hex') as proven
+from drover.session
+where id = $1`;
 
 /** Higher than any connection number of a worker (an int). */
 const NO_CONNECTION_AFTER = 2147483647;
@@ -35,24 +43,27 @@ const NO_CONNECTION_AFTER = 2147483647;
 /**
  * Ends the sessions of the processes that had this journal before, for good: no hello of theirs is accepted any more. A
  * frozen database may commit the hello of a dead process after that of its successor, and the late one would take back
- * what the successor has inherited. A session that is not registered yet is therefore entered as ended. The host must be
- * the same, so a worker cannot take what was never in its folder by naming a stranger's session.
+ * what the successor has inherited. A session that is not registered yet is therefore entered as ended. Its resume key must
+ * be the right one, so a worker cannot take what was never in its folder by naming a stranger's session. The token may be
+ * another one: a restarted worker may have a new token.
  *
  * The order of the ids avoids deadlocks between two successors.
  */
 const endPrevious = sql('session_end_previous')`
 insert into drover.session as s
-  (id, connection, name, host, pid, sdk, types, queues, slots, expires_at, ended_at, ending, last_error)
-select previous.id, ${String(NO_CONNECTION_AFTER)}, own.name, own.host, own.pid, own.sdk, own.types, own.queues, own.slots, now(),
+  (id, resume_key_hash, connection, name, host, pid, sdk, types, queues, slots, expires_at, ended_at, ending, last_error)
+select previous.id, previous.key_hash, ${String(NO_CONNECTION_AFTER)}, own.name, own.host, own.pid, own.sdk, own.types, own.queues, own.slots, now(),
   now(), 'dead', 'its process ended before it was registered, and was followed by another'
-from (select distinct id from unnest($2::uuid[]) as named(id) order by id) previous, drover.session own
-where own.id = $1 and previous.id <> $1
+from (
+  select distinct id, decode(key, 'hex') as key_hash from unnest($2::uuid[], $3::text[]) as named(id, key) order by id
+) previous, drover.session own
+where own.id = $1
 order by previous.id
 on conflict (id) do update
 set connection = excluded.connection, server_id = null, running = 0, ended_at = coalesce(s.ended_at, now()),
   ending = coalesce(s.ending, 'dead'),
   last_error = coalesce(s.last_error, 'its process ended and was followed by another')
-where s.host = excluded.host
+where s.resume_key_hash = excluded.resume_key_hash
 returning id::text`;
 
 /**
@@ -109,15 +120,19 @@ export type OpenedSession = {
   changes: Change[];
 };
 
-/** Undefined if a newer connection of the worker, or a process that followed it, has come before. */
+/**
+ * Undefined if a newer connection of the worker, or a process that followed it, has come before. Throws forbidden for a session
+ * that is not proven.
+ */
 export function openSession(
   db: TransactionRunner,
   serverId: string,
   hello: Hello,
   leaseMs: number,
+  proof: SessionProof,
 ): Promise<OpenedSession | undefined> {
   return db.transaction(async (tx) => {
-    const row = await takeOver(tx, serverId, hello, leaseMs);
+    const row = await takeOver(tx, serverId, hello, leaseMs, proof);
     if (!row) return undefined;
     const inherited = await inheritJobs(tx, serverId, hello);
     const { own, undelivered } = await readHeld(tx, hello);
@@ -131,18 +146,26 @@ async function takeOver(
   serverId: string,
   hello: Hello,
   leaseMs: number,
+  { keyHash, credentialProof }: SessionProof,
 ): Promise<{ paused: boolean } | undefined> {
   const { sessionId, connection, name, host, pid, sdk, types, queues = null, slots, ignorePause = false } = hello;
   const identity = [sessionId, serverId, connection, name, host, pid, sdk, types, queues, slots];
-  const [row] = await tx.run<{ paused: boolean }>(open, [...identity, ignorePause, leaseMs]);
-  return row;
+  const [row] = await tx.run<{ paused: boolean }>(open, [...identity, ignorePause, keyHash, credentialProof, leaseMs]);
+  if (row) return row;
+  const [known] = await tx.run<{ proven: boolean | null }>(isProven, [sessionId, keyHash, credentialProof]);
+  if (known && known.proven !== true) throw notProven(sessionId);
+  return undefined;
 }
 
 async function inheritJobs(tx: Runner, serverId: string, hello: Hello): Promise<Change[]> {
   const { sessionId, previousSessions = [], holds } = hello;
   if (previousSessions.length === 0) return [];
-  const ended = await tx.run<{ id: string }>(endPrevious, [sessionId, previousSessions]);
+  const named = previousSessions.filter(({ id }) => id !== sessionId);
+  const keys = named.map(({ resumeKey }) => hashOfKey(resumeKey));
+  const ended = await tx.run<{ id: string }>(endPrevious, [sessionId, named.map(({ id }) => id), keys]);
   const previous = ended.map(({ id }) => id);
+  const foreign = named.find(({ id }) => !previous.includes(id));
+  if (foreign) throw notProven(foreign.id);
   await tx.run(inherit, [sessionId, previous, JSON.stringify(holds)]);
   const unnamed = await tx.run<Grant>(neverStarted, [previous]);
   // a journal that could not be read whole proves nothing by what it does not name

@@ -9,6 +9,7 @@ import type { Channel } from './channel.js';
 import { openSession } from './open-session.js';
 import type { Registry } from './registry.js';
 import { createSession, holds, type Session } from './session.js';
+import { isSameProof, notProven, proofOf, type SessionProof } from './session-proof.js';
 
 export type RegistrationDeps = {
   db: TransactionRunner;
@@ -25,24 +26,28 @@ export type RegistrationDeps = {
   onRegistered(): void;
 };
 
-/** Undefined if the channel was closed meanwhile. Throws DroverError: wrong_cluster, overtaken. */
+/** `credential`: what the worker has shown when it connected, such as its token. */
+export type Connected = { channel: Channel; credential: string };
+
+/** Undefined if the channel was closed meanwhile. Throws DroverError: wrong_cluster, overtaken, forbidden. */
 export async function registerWorker(
   deps: RegistrationDeps,
   hello: Hello,
-  channel: Channel,
+  { channel, credential }: Connected,
 ): Promise<Session | undefined> {
   const { registry, serverId, beatMs, leaseMs } = deps;
   const clusterId = await deps.clusterId();
   if (hello.clusterId !== undefined && hello.clusterId !== clusterId) throw wrongCluster(hello.clusterId, clusterId);
-  replaceOlder(registry, hello);
-  const opened = await openSession(deps.db, serverId, hello, leaseMs);
+  const proof = proofOf(hello, credential);
+  replaceOlder(registry, hello, proof);
+  const opened = await openSession(deps.db, serverId, hello, leaseMs, proof);
   failpoint('session.opened');
   deps.publish(opened?.changes ?? []);
   if (!channel.isOpen) return undefined;
   if (!opened) throw overtaken();
   // a newer connection may have come to this server while this one was opened
-  replaceOlder(registry, hello);
-  const session = createSession(hello, opened.held, opened.paused, channel);
+  replaceOlder(registry, hello, proof);
+  const session = createSession(hello, { ...opened, channel, proof });
   channel.welcome({ serverId, clusterId, beatMs, leaseMs, servers: deps.servers(), dropped: toDrop(hello, session) });
   deps.logger.info(
     { worker: hello.name, session: hello.sessionId, slots: hello.slots, holds: session.grants.size },
@@ -54,8 +59,9 @@ export async function registerWorker(
 }
 
 /** A session has one connection, the newest: an older one of this server ends, and a newer one stays. */
-function replaceOlder(registry: Registry, { sessionId, connection }: Hello): void {
+function replaceOlder(registry: Registry, { sessionId, connection }: Hello, proof: SessionProof): void {
   const present = registry.sessions.get(sessionId);
+  if (present && !isSameProof(present.proof, proof)) throw notProven(sessionId);
   if (present && present.connection > connection) throw overtaken();
   if (present) registry.disconnect(present, 'the worker has a newer connection');
 }

@@ -4,6 +4,7 @@
  */
 import type { Grant, Hello } from '@drover/protocol';
 import type { Channel } from './channel.js';
+import type { SessionProof } from './session-proof.js';
 
 /** A grant as the session that holds it has it. */
 export type HeldGrant = {
@@ -55,9 +56,14 @@ export type Session = {
   /** The worker cannot be reached over this channel any more; nothing may be sent. */
   closed: boolean;
   readonly channel: Channel;
+  /** What the next connection of this worker must show. */
+  readonly proof: SessionProof;
 };
 
-export function createSession(hello: Hello, held: readonly Grant[], paused: boolean, channel: Channel): Session {
+/** `held`: the grants that it has according to the database. */
+type Opened = { held: readonly Grant[]; paused: boolean; channel: Channel; proof: SessionProof };
+
+export function createSession(hello: Hello, { held, paused, channel, proof }: Opened): Session {
   const { sessionId: id, connection, name, types, queues = null, slots, window, ignorePause = false } = hello;
   return {
     ...{ id, connection, name, types, queues, slots, ignoresPause: ignorePause },
@@ -66,7 +72,7 @@ export function createSession(hello: Hello, held: readonly Grant[], paused: bool
     ...{ settling: new Set(), arriving: new Set() },
     ...{ window, sent: 0, reserved: 0, draining: false, paused, suspected: false },
     ...{ beat: 0, confirmedBeat: 0, lastBeatAt: performance.now() },
-    ...{ received: 0, laggingSince: undefined, trouble: undefined, closed: false, channel },
+    ...{ received: 0, laggingSince: undefined, trouble: undefined, closed: false, channel, proof },
   };
 }
 

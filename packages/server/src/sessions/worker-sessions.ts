@@ -1,17 +1,16 @@
 /** What a worker can request from its server, over any channel. */
 import { type Hello, isStorableJson, type Outcome } from '@drover/protocol';
 import { releaseJobs } from '../lifecycle/release.js';
-import type { Channel } from './channel.js';
 import { noteBeat, type WorkerBeat } from './leases.js';
 import type { ProgressReport, ProgressWriter } from './progress.js';
-import { type RegistrationDeps, registerWorker } from './register-worker.js';
+import { type Connected, type RegistrationDeps, registerWorker } from './register-worker.js';
 import { holds, type Session } from './session.js';
 import { endSession, leaveSession } from './session-store.js';
 import { type Settled, type SettlingDeps, settleOutcomes } from './settle-outcomes.js';
 
 export type WorkerSessions = {
-  /** Undefined if the channel was closed meanwhile. Rejects with DroverError: wrong_cluster, overtaken. */
-  register(hello: Hello, channel: Channel): Promise<Session | undefined>;
+  /** Undefined if the channel was closed meanwhile. Rejects with DroverError: wrong_cluster, overtaken, forbidden. */
+  register(hello: Hello, connected: Connected): Promise<Session | undefined>;
   /** The worker accepts up to this many assignments on its channel in total. */
   offer(session: Session, window: number): void;
   /** Resolves after the commit; never rejects. */
@@ -56,7 +55,7 @@ export function createWorkerSessions(deps: WorkerSessionsDeps): WorkerSessions {
   }
 
   return {
-    register: (hello, channel) => registerWorker(deps, hello, channel),
+    register: (hello, connected) => registerWorker(deps, hello, connected),
     offer(session, window) {
       if (window <= session.window) return;
       session.window = window;

@@ -21,6 +21,8 @@ export type ApiBench = {
   readonly server: DroverServer;
   readonly database: TestDatabase;
   readonly port: number;
+  /** For another server of the same database. */
+  readonly config: ServerConfig;
   /** Sends a path as it is written: no client tidies it up. */
   call(path: string, options?: RequestOptions): Promise<Answer>;
   /** Sends bytes as they are and gives everything that comes back until the connection ends. */
@@ -64,6 +66,7 @@ export async function createApiBench(settings: Partial<ServerConfig> = {}): Prom
     server,
     database,
     port,
+    config,
     call: (path, options = {}) => call(port, path, options),
     sendRaw: (bytes) => sendRaw(port, bytes),
     async close() {

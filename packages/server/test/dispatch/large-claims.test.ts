@@ -8,7 +8,7 @@ import { openSession } from '../../src/sessions/open-session.js';
 import type { Session } from '../../src/sessions/session.js';
 import { createMetrics } from '../../src/telemetry/metrics.js';
 import { createLifecycleBench, type LifecycleBench, SERVER_ID } from '../support/lifecycle.js';
-import { helloOf } from '../support/raw-worker.js';
+import { helloOf, PROOF } from '../support/raw-worker.js';
 import { channelOf, sessionOf, sessionsOf } from '../support/session.js';
 
 /** More than one claim takes. */
@@ -36,7 +36,7 @@ async function openStage(
 ): Promise<Stage> {
   const type = newId();
   const hello = helloOf({ types: [type], connection: 1 });
-  await openSession(bench.db.control, SERVER_ID, hello, 60_000);
+  await openSession(bench.db.control, SERVER_ID, hello, 60_000, PROOF);
   const db: Runner = {
     ...bench.db.control,
     runTexts: (statement, values) => {

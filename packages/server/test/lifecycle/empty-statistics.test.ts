@@ -27,6 +27,7 @@ import { renewSessions } from '../../src/sessions/session-store.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 import { writeUnguarded } from '../support/guard-moves.js';
 import { type JobFields, rowOf, SERVER_ID } from '../support/lifecycle.js';
+import { PROOF, previously, RESUME_KEY } from '../support/raw-worker.js';
 import { sessionOf } from '../support/session.js';
 import { type Work, watch } from '../support/statement-work.js';
 
@@ -119,7 +120,16 @@ async function jobs(state: 'ready' | 'running' | 'scheduled', session: string = 
 const isTooMuch = ({ fetched, wasted }: Work) => Math.max(fetched, wasted) > WORK_AN_ITEM * size;
 
 const error = { name: 'Error', message: 'no' };
-const hello = { name: 'w', host: HOST, pid: 1, sdk: 'test', types: ['work'], slots: 1, connection: 1 };
+const hello = {
+  name: 'w',
+  host: HOST,
+  pid: 1,
+  sdk: 'test',
+  types: ['work'],
+  slots: 1,
+  connection: 1,
+  resumeKey: RESUME_KEY,
+};
 
 const cases: [string, (watched: Runner) => Promise<unknown>][] = [
   ['insert', (runner) => insertJobs(runner, newJobs({ priority: 1 }))],
@@ -221,12 +231,13 @@ const cases: [string, (watched: Runner) => Promise<unknown>][] = [
         SERVER_ID,
         { ...hello, kind: 'hello', sessionId: previous, holds: [] } as never,
         60_000,
+        PROOF,
       );
       const holds = await jobs('running', previous);
-      const next = { ...hello, kind: 'hello', sessionId: newId(), holds, previousSessions: [previous] };
+      const next = { ...hello, kind: 'hello', sessionId: newId(), holds, previousSessions: previously(previous) };
       // the statements as they are inside of the transaction
       const watched = { ...runner, transaction: <Result>(work: (tx: Runner) => Promise<Result>) => work(runner) };
-      const opened = await openSession(watched, SERVER_ID, next as never, 60_000);
+      const opened = await openSession(watched, SERVER_ID, next as never, 60_000, PROOF);
       expect(opened?.held).toHaveLength(size);
     },
   ],

@@ -11,7 +11,7 @@ import type { Session } from '../../src/sessions/session.js';
 import { createMetrics } from '../../src/telemetry/metrics.js';
 import { type AnswerHolder, startAnswerHolder } from '../support/answer-holder.js';
 import { createLifecycleBench, type LifecycleBench, SERVER_ID } from '../support/lifecycle.js';
-import { helloOf } from '../support/raw-worker.js';
+import { helloOf, PROOF } from '../support/raw-worker.js';
 import { channelOf, sessionOf } from '../support/session.js';
 
 /** No poll comes in between. */
@@ -51,7 +51,7 @@ afterAll(async () => {
 /** A worker of this server, as its connection would register it; gives what it is sent. */
 async function serve(type: string, connection = 1): Promise<{ session: Session; sent: (readonly GrantedJob[])[] }> {
   const hello = helloOf({ types: [type], connection });
-  await openSession(bench.db.control, SERVER_ID, hello, 30_000);
+  await openSession(bench.db.control, SERVER_ID, hello, 30_000, PROOF);
   const sent: (readonly GrantedJob[])[] = [];
   const session = sessionOf(type, {
     id: hello.sessionId,
@@ -96,7 +96,7 @@ test('what another server has given a worker that moved there is not taken back 
   const { session } = await serve(type, 1);
   session.window = 0;
   const moved = helloOf({ sessionId: session.id, types: [type], connection: 2 });
-  await openSession(bench.db.control, newId(), moved, 30_000);
+  await openSession(bench.db.control, newId(), moved, 30_000, PROOF);
   const [id = ''] = await bench.add({ type });
   await bench.claim(1, { types: [type], sessionId: session.id });
   expect(await dispatcher.compareAll()).toBe(0);

@@ -10,7 +10,7 @@ import { snoozeJobs } from '../../src/lifecycle/snooze.js';
 import { openSession } from '../../src/sessions/open-session.js';
 import { idsOf } from '../support/changes.js';
 import { createLifecycleBench, type LifecycleBench, SERVER_ID } from '../support/lifecycle.js';
-import { helloOf } from '../support/raw-worker.js';
+import { helloOf, PROOF, previously } from '../support/raw-worker.js';
 
 let bench: LifecycleBench;
 beforeAll(async () => {
@@ -18,7 +18,7 @@ beforeAll(async () => {
 });
 afterAll(() => bench.close());
 
-const open = (hello: Partial<Hello>) => openSession(bench.db.control, SERVER_ID, helloOf(hello), 30_000);
+const open = (hello: Partial<Hello>) => openSession(bench.db.control, SERVER_ID, helloOf(hello), 30_000, PROOF);
 
 async function heldBy(sessionId: string, onLost: 'rerun' | 'hold') {
   const type = `inherited-${newId()}`;
@@ -33,7 +33,7 @@ test('J6 what its journal names goes over to the next process of the same folder
   await open({ sessionId: before });
   const job = await heldBy(before, 'rerun');
   const holds = [{ id: job.id, fence: job.fence }];
-  expect(await open({ sessionId: after, previousSessions: [before], holds })).toMatchObject({ held: holds });
+  expect(await open({ sessionId: after, previousSessions: previously(before), holds })).toMatchObject({ held: holds });
   expect(await bench.row(job.id)).toMatchObject({ state: 'running', session_id: after });
 });
 
@@ -41,7 +41,7 @@ test('a job to be held that the journal does not name was never started, and use
   const before = newId();
   await open({ sessionId: before });
   const job = await heldBy(before, 'hold');
-  await open({ previousSessions: [before] });
+  await open({ previousSessions: previously(before) });
   expect(await bench.row(job.id)).toMatchObject({ state: 'ready', attempt: 0, lost_attempts: 0 });
 });
 
@@ -49,7 +49,7 @@ test('but if the journal could not be read whole, it may have been started, and 
   const before = newId();
   await open({ sessionId: before });
   const job = await heldBy(before, 'hold');
-  await open({ previousSessions: [before], isJournalIncomplete: true });
+  await open({ previousSessions: previously(before), isJournalIncomplete: true });
   expect(await bench.row(job.id)).toMatchObject({ state: 'unknown', attempt: 1, lost_attempts: 1 });
 });
 
@@ -57,7 +57,7 @@ test('any other may have been started, and counts as lost, so that a job that ki
   const before = newId();
   await open({ sessionId: before });
   const job = await heldBy(before, 'rerun');
-  await open({ previousSessions: [before] });
+  await open({ previousSessions: previously(before) });
   expect(await bench.row(job.id)).toMatchObject({ state: 'running', attempt: 1 });
   await loseGrants(bench.db.control, SERVER_ID, [job]);
   expect(await bench.row(job.id)).toMatchObject({ state: 'ready', attempt: 1, lost_attempts: 1 });
@@ -88,18 +88,18 @@ describe('a held job whose worker was declared dead', () => {
   test('also when it was followed by another process, whose journal does not name it', async () => {
     const before = newId();
     const grant = await declaredDead(before);
-    await open({ previousSessions: [before] });
+    await open({ previousSessions: previously(before) });
     expect(await bench.row(grant.id)).toMatchObject(untouched);
   });
 
   test('stays unknown once the journal of a dead process has told that it died there', async () => {
     const [before, after] = [newId(), newId()];
     const grant = await declaredDead(before);
-    await open({ sessionId: after, previousSessions: [before], holds: [grant] });
+    await open({ sessionId: after, previousSessions: previously(before), holds: [grant] });
     // the outcome is acknowledged, so the worker does not name it any more
     await loseGrants(bench.db.control, SERVER_ID, [grant]);
     expect((await open({ sessionId: after }))?.held).toEqual([]);
-    await open({ previousSessions: [after] });
+    await open({ previousSessions: previously(after) });
     expect(await bench.row(grant.id)).toMatchObject({ state: 'unknown', lost_attempts: 1 });
   });
 });
@@ -112,7 +112,7 @@ describe('a job to be held that was inherited once and is granted again', () => 
     const [before, after] = [newId(), newId()];
     await open({ sessionId: before });
     const { id, fence } = await heldBy(before, 'hold');
-    await open({ sessionId: after, previousSessions: [before], holds: [{ id, fence }] });
+    await open({ sessionId: after, previousSessions: previously(before), holds: [{ id, fence }] });
     expect(await bench.row(id)).toMatchObject({ state: 'running', session_id: after, inherited: true });
     const { type } = await bench.row(id);
     return { id, fence, types: [type as string] };
@@ -151,16 +151,18 @@ describe('a job to be held that was inherited once and is granted again', () => 
     await bench.pool.query(`update drover.beacon set at = now(), gap_ended_at = now() - interval '1 hour'`);
     await loseExpiredSessions(bench.db.control, SERVER_ID, 100, limits);
     expect(await bench.row(id)).toMatchObject({ state: 'unknown' });
-    await open({ previousSessions: [sessionId] });
+    await open({ previousSessions: previously(sessionId) });
     expect(await bench.row(id)).toMatchObject({ state: 'ready', attempt: Number(attempt) - 1, lost_attempts });
   });
 });
 
-test('a stranger on another host takes nothing over', async () => {
+test('a stranger without the resume key takes nothing over', async () => {
   const before = newId();
-  await open({ sessionId: before, host: 'here' });
+  await open({ sessionId: before });
   const job = await heldBy(before, 'hold');
-  await open({ previousSessions: [before], host: 'elsewhere', holds: [{ id: job.id, fence: job.fence }] });
+  const stranger = [{ id: before, resumeKey: 's'.repeat(43) }];
+  const taking = open({ previousSessions: stranger, holds: [{ id: job.id, fence: job.fence }] });
+  await expect(taking).rejects.toMatchObject({ code: 'forbidden' });
   expect(await bench.row(job.id)).toMatchObject({ state: 'running', session_id: before });
 });
 

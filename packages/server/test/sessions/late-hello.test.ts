@@ -6,7 +6,7 @@ import { openSession } from '../../src/sessions/open-session.js';
 import { endSession, leaveSession } from '../../src/sessions/session-store.js';
 import { type ApiBench, createApiBench } from '../api/api-bench.js';
 import { createLifecycleBench, type LifecycleBench, SERVER_ID } from '../support/lifecycle.js';
-import { connect, helloOf, register } from '../support/raw-worker.js';
+import { connect, helloOf, PROOF, previously, register } from '../support/raw-worker.js';
 
 let api: ApiBench;
 let bench: LifecycleBench;
@@ -18,7 +18,7 @@ afterAll(() => Promise.all([api.close(), bench.close()]));
 test('it does not take the session back from the server that has the newer connection', async () => {
   const [sessionId, slow, quick] = [newId(), newId(), newId()];
   const open = (serverId: string, connection: number) =>
-    openSession(bench.db.control, serverId, helloOf({ sessionId, connection }), 30_000);
+    openSession(bench.db.control, serverId, helloOf({ sessionId, connection }), 30_000, PROOF);
   expect(await open(quick, 2)).toBeDefined();
   expect(await open(slow, 1)).toBeUndefined();
   expect(await sessionRow(sessionId)).toMatchObject({ server_id: quick, connection: 2, ended_at: null });
@@ -29,7 +29,7 @@ test('it does not take the session back from the server that has the newer conne
 test('what an older connection says of its end does not end the session of a newer one', async () => {
   const [id, serverId] = [newId(), newId()];
   for (const connection of [1, 2]) {
-    await openSession(bench.db.control, serverId, helloOf({ sessionId: id, connection }), 30_000);
+    await openSession(bench.db.control, serverId, helloOf({ sessionId: id, connection }), 30_000, PROOF);
   }
   await leaveSession(bench.db.control, serverId, { id, connection: 1 }, 'the connection was lost');
   expect(await endSession(bench.db.control, serverId, { id, connection: 1 })).toEqual([]);
@@ -60,12 +60,12 @@ describe('of a process that died and was followed by others with its journal', (
       job,
       holds,
       ids: { first, second, third },
-      second: { sessionId: second, previousSessions: [first], holds },
-      third: { sessionId: third, previousSessions: [first, second], holds },
+      second: { sessionId: second, previousSessions: previously(first), holds },
+      third: { sessionId: third, previousSessions: previously(first, second), holds },
     };
   }
   const open = (hello: Partial<Hello>, db: TransactionRunner = bench.db.control) =>
-    openSession(db, SERVER_ID, helloOf(hello), 30_000);
+    openSession(db, SERVER_ID, helloOf(hello), 30_000, PROOF);
 
   test('it is refused if it is committed last, and what the successor inherited stays with it', async () => {
     const { job, holds, ids, second, third } = await prepare();

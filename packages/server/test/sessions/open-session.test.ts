@@ -8,7 +8,7 @@ import { openSession } from '../../src/sessions/open-session.js';
 import { type ApiBench, createApiBench } from '../api/api-bench.js';
 import { startAnswerHolder } from '../support/answer-holder.js';
 import { createLifecycleBench, type LifecycleBench, SERVER_ID } from '../support/lifecycle.js';
-import { connect, helloOf, register } from '../support/raw-worker.js';
+import { connect, helloOf, PROOF, previously, register } from '../support/raw-worker.js';
 
 const LEASE_MS = 30_000;
 const OTHER_SERVER = newId();
@@ -29,11 +29,11 @@ type Situation = { hello: Hello; ids: { named: string; unnamed: string; kept: st
  */
 async function prepare(isJournalIncomplete: boolean): Promise<Situation> {
   const [before, sessionId] = [newId(), newId()];
-  await openSession(bench.db.control, SERVER_ID, helloOf({ sessionId: before }), LEASE_MS);
-  await openSession(bench.db.control, OTHER_SERVER, helloOf({ sessionId }), LEASE_MS);
+  await openSession(bench.db.control, SERVER_ID, helloOf({ sessionId: before }), LEASE_MS, PROOF);
+  await openSession(bench.db.control, OTHER_SERVER, helloOf({ sessionId }), LEASE_MS, PROOF);
   const [named, unnamed] = [await grant(before, 'rerun'), await grant(before, 'hold')];
   const [kept, undelivered] = [await grant(sessionId, 'rerun'), await grant(sessionId, 'rerun')];
-  const hello = helloOf({ sessionId, previousSessions: [before], holds: [named, kept], isJournalIncomplete });
+  const hello = helloOf({ sessionId, previousSessions: previously(before), holds: [named, kept], isJournalIncomplete });
   return { hello, ids: { named: named.id, unnamed: unnamed.id, kept: kept.id, undelivered: undelivered.id } };
 }
 
@@ -50,7 +50,7 @@ async function rowsOf({ hello, ids }: Situation): Promise<unknown[]> {
   const { rows } = await bench.pool.query(
     `select id, to_jsonb(s) as row from drover.session s where id = any($1::uuid[])
      union all select id, to_jsonb(j) from drover.job j where id = any($2::uuid[]) order by id`,
-    [[hello.sessionId, ...(hello.previousSessions ?? [])], Object.values(ids)],
+    [[hello.sessionId, ...(hello.previousSessions ?? []).map(({ id }) => id)], Object.values(ids)],
   );
   return rows;
 }
@@ -120,7 +120,7 @@ describe.each([
     const sent: string[] = [];
     const db = watched((_tx, statement) => sent.push(statement));
     const situation = await prepare(isJournalIncomplete);
-    await expectOpened(situation, await openSession(db, SERVER_ID, situation.hello, LEASE_MS));
+    await expectOpened(situation, await openSession(db, SERVER_ID, situation.hello, LEASE_MS, PROOF));
     expect(sent).toEqual(statements);
   });
 
@@ -129,10 +129,10 @@ describe.each([
     async (__, at) => {
       const situation = await prepare(isJournalIncomplete);
       const before = await rowsOf(situation);
-      const broken = openSession(interrupted(at, terminate), SERVER_ID, situation.hello, LEASE_MS);
+      const broken = openSession(interrupted(at, terminate), SERVER_ID, situation.hello, LEASE_MS, PROOF);
       await expect(broken).rejects.toMatchObject({ kind: 'unavailable' });
       expect(await rowsOf(situation)).toEqual(before);
-      const next = await openSession(bench.db.control, SERVER_ID, nextHello(situation.hello), LEASE_MS);
+      const next = await openSession(bench.db.control, SERVER_ID, nextHello(situation.hello), LEASE_MS, PROOF);
       await expectOpened(situation, next);
     },
   );
@@ -142,7 +142,7 @@ describe.each([
     async (__, at) => {
       const situation = await prepare(isJournalIncomplete);
       const conflicting = interrupted(at, (tx) => tx.run(serializationFailure));
-      await expectOpened(situation, await openSession(conflicting, SERVER_ID, situation.hello, LEASE_MS));
+      await expectOpened(situation, await openSession(conflicting, SERVER_ID, situation.hello, LEASE_MS, PROOF));
     },
   );
 
@@ -152,7 +152,7 @@ describe.each([
     const db = connectDatabase({ url: holder.url, poolSize: 1 });
     // not before: BEGIN names the isolation level "read committed"
     const held = watched((_tx, statement) => statement === 'session_held' && holder.holdAnswersTo('commit'), db);
-    const told = expect(openSession(held, SERVER_ID, situation.hello, LEASE_MS)).rejects.toMatchObject({
+    const told = expect(openSession(held, SERVER_ID, situation.hello, LEASE_MS, PROOF)).rejects.toMatchObject({
       kind: 'unknown',
     });
     await expect.poll(() => holder.holds('COMMIT')).toBe(true);
@@ -160,7 +160,7 @@ describe.each([
     await told;
     await db.close();
     for (const hello of [situation.hello, nextHello(situation.hello)]) {
-      const opened = await openSession(bench.db.control, SERVER_ID, hello, LEASE_MS);
+      const opened = await openSession(bench.db.control, SERVER_ID, hello, LEASE_MS, PROOF);
       expect(opened?.held).toHaveLength(2);
       expect(opened?.changes).toEqual([]);
     }
@@ -181,7 +181,7 @@ describe('over the stream', () => {
     const blocker = await pool.connect();
     await blocker.query('begin');
     await blocker.query('select from drover.session where id = $1 for update', [before.sessionId]);
-    const hello = helloOf({ previousSessions: [before.sessionId] });
+    const hello = helloOf({ previousSessions: previously(before.sessionId) });
     const worker = await connect({ port: api.port });
     worker.send(hello);
     const opening = `select pid from pg_stat_activity

@@ -1,7 +1,16 @@
 /** A worker that a test plays by hand: frames as they are, over a real socket, with nothing in between. */
 import type { IncomingHttpHeaders } from 'node:http';
-import { type Grant, type Hello, newId, type ServerMessage, STREAM_PATH, STREAM_VERSION } from '@drover/protocol';
+import {
+  type Grant,
+  type Hello,
+  newId,
+  type PreviousSession,
+  type ServerMessage,
+  STREAM_PATH,
+  STREAM_VERSION,
+} from '@drover/protocol';
 import { WebSocket } from 'ws';
+import { proofOf } from '../../src/sessions/session-proof.js';
 
 type Kind = ServerMessage['kind'];
 export type FrameOf<K extends Kind> = Extract<ServerMessage, { kind: K }>;
@@ -112,6 +121,17 @@ function listenTo(socket: WebSocket): RawWorker {
   };
 }
 
+/** The key of every session that a test opens, unless it names another. */
+export const RESUME_KEY = 'k'.repeat(43);
+
+/** What such a session is proven by. */
+export const PROOF = proofOf({ resumeKey: RESUME_KEY } as Hello, 'token');
+
+/** Sessions of a journal. */
+export function previously(...ids: string[]): PreviousSession[] {
+  return ids.map((id) => ({ id, resumeKey: RESUME_KEY }));
+}
+
 /** Grows over all sessions, and so within each. */
 let nextConnection = 1;
 
@@ -120,6 +140,7 @@ export function helloOf(given: Partial<Hello> = {}): Hello {
     kind: 'hello',
     version: STREAM_VERSION,
     sessionId: newId(),
+    resumeKey: RESUME_KEY,
     connection: nextConnection++,
     name: 'raw',
     host: 'test',

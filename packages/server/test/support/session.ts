@@ -9,7 +9,7 @@ export function sessionOf(type: string, given: Partial<Session> = {}): Session {
     ...{ groupKey: groupKeyOf([type], null, false), grants: new Map(), arriving: new Set(), settling: new Set() },
     ...{ window: 1, sent: 0, reserved: 0, draining: false, paused: false, suspected: false },
     ...{ beat: 0, confirmedBeat: 0, lastBeatAt: 0, received: 0, laggingSince: undefined, trouble: undefined },
-    ...{ closed: false, channel: channelOf() },
+    ...{ closed: false, channel: channelOf(), proof: { keyHash: '', credentialProof: '' } },
     ...given,
   };
 }

@@ -2,7 +2,7 @@
  * The content of a journal: which sessions used this folder, which jobs were started, which outcomes no server has
  * acknowledged. Each change returns the line that records it; reading the lines again gives the same state.
  */
-import { type Grant, LIMITS, type Outcome } from '@drover/protocol';
+import { type Grant, LIMITS, type Outcome, type PreviousSession } from '@drover/protocol';
 
 /** Approximate size of a started job in the file. */
 const STARTED_BYTES = 128;
@@ -24,7 +24,7 @@ export class JournalState {
    * server has accepted, and the journal's entries belong to it. Later ones can at most have been granted jobs that
    * they never received, so when there are too many, one of these is dropped.
    */
-  sessions: string[] = [];
+  sessions: PreviousSession[] = [];
   clusterId: string | undefined;
   /** Jobs of those sessions may be missing: a part of an earlier file could not be read. */
   isIncomplete = false;
@@ -33,10 +33,10 @@ export class JournalState {
   /** Approximate size of a file that contains only this state. */
   bytes = 0;
 
-  session(id: string): string {
-    this.sessions.push(id);
+  session(session: PreviousSession): string {
+    this.sessions.push(session);
     if (this.sessions.length > LIMITS.previousSessions + 1) this.sessions.splice(1, 1);
-    return line(['session', id]);
+    return sessionLine(session);
   }
 
   /** Call when a server of this cluster has accepted the latest session, with everything that earlier ones held. */
@@ -105,7 +105,7 @@ export class JournalState {
   lines(): string {
     // First, because the lines that follow are newer.
     let text = this.clusterId === undefined ? '' : line(['adopted', this.clusterId]);
-    for (const id of this.sessions) text += line(['session', id]);
+    for (const session of this.sessions) text += sessionLine(session);
     if (this.isIncomplete) text += line(['incomplete']);
     for (const { started, finished } of this.#all()) {
       if (finished !== undefined) text += finishedLine(finished);
@@ -123,7 +123,7 @@ export class JournalState {
     const [kind, ...values] = JSON.parse(text) as [string, ...unknown[]];
     switch (kind) {
       case 'session':
-        this.session(values[0] as string);
+        this.session({ id: values[0] as string, resumeKey: values[1] as string });
         return;
       case 'adopted':
         this.adopted(values[0] as string);
@@ -187,6 +187,10 @@ function startedLine({ id, fence, type, onLost = 'rerun' }: Started): string {
 /** The outcome is JSON already. */
 function finishedLine({ text }: Undelivered): string {
   return `${FINISHED}${text}]\n`;
+}
+
+function sessionLine({ id, resumeKey }: PreviousSession): string {
+  return line(['session', id, resumeKey]);
 }
 
 function line(entry: unknown[]): string {

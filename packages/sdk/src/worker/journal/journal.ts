@@ -18,7 +18,7 @@
 import { randomUUID } from 'node:crypto';
 import { type FileHandle, open, readFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
-import { DroverError, type Grant } from '@drover/protocol';
+import { DroverError, type Grant, type PreviousSession } from '@drover/protocol';
 import type { Logger } from '../../logger.js';
 import { type FolderLock, lockFolder } from './folder-lock.js';
 import { JournalState, type Started, type Undelivered } from './journal-state.js';
@@ -39,7 +39,8 @@ const MAX_NAMED = 100;
 
 export type JournalOptions = {
   folder: string;
-  sessionId: string;
+  /** The session that writes it, with the key that proves it. */
+  session: PreviousSession;
   /** Sets a damaged file aside instead of refusing to start. */
   discardDamaged: boolean;
   logger: Logger;
@@ -82,7 +83,7 @@ export class Journal {
     const lock = await lockFolder(options.folder);
     try {
       const state = await recover(options);
-      state.session(options.sessionId);
+      state.session(options.session);
       const journal = new Journal(options, state, lock);
       await journal.#beginFile();
       return journal;
@@ -93,7 +94,7 @@ export class Journal {
   }
 
   /** Earlier sessions of this folder whose jobs no server has transferred to this session. */
-  get previousSessions(): string[] {
+  get previousSessions(): PreviousSession[] {
     return this.#state.sessions.slice(0, -1);
   }
 
@@ -289,10 +290,11 @@ async function recover({ folder, discardDamaged, logger }: JournalOptions): Prom
   const bytes = await readIfThere(path);
   if (bytes === undefined) return state;
   const journal = readJournal(bytes);
-  if (journal.version > JOURNAL_VERSION) {
+  if (journal.damage === undefined && journal.version !== JOURNAL_VERSION) {
+    const age = journal.version > JOURNAL_VERSION ? 'a newer' : 'an older';
     throw new DroverError(
       'wrong_state',
-      `journalDir: ${path} was written by a newer version of the worker; use that version`,
+      `journalDir: ${path} was written by ${age} version of the worker; use that version`,
     );
   }
   if (journal.damage !== undefined) await setAside(path, journal, discardDamaged, logger);

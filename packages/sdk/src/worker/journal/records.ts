@@ -13,7 +13,7 @@
  */
 import { crc32 } from 'node:zlib';
 
-export const JOURNAL_VERSION = 1;
+export const JOURNAL_VERSION = 2;
 
 const HEADER = /^D1 ([0-9a-f]{8}) ([0-9a-f]{8}) ([0-9a-f]{8}) ([0-9a-f]{8})\n$/;
 const HEADER_BYTES = 39;

@@ -1,5 +1,5 @@
 /** The messages between the main thread and the link thread. */
-import type { Hello } from '@drover/protocol';
+import type { Hello, PreviousSession } from '@drover/protocol';
 import type { LogFields, Logger } from '../../logger.js';
 import type { SharedProcessTable } from '../isolation/process-table.js';
 import type { LeasePhase } from './lease-clock.js';
@@ -16,7 +16,7 @@ export type LinkSettings = {
   /** From the journal, or from the last welcome. */
   clusterId: string | undefined;
   /** Named in each hello until a server has transferred their jobs. */
-  previousSessions: readonly string[];
+  previousSessions: readonly PreviousSession[];
   /** Here and below: a JSON array of grants. Thousands of objects would be cloned one by one. */
   holds: string;
   exitsOnLeaseLost: boolean;

@@ -16,7 +16,7 @@
  * starts another one.
  */
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
-import type { DroverError } from '@drover/protocol';
+import type { DroverError, PreviousSession } from '@drover/protocol';
 import { killProcesses } from '../isolation/process-table.js';
 import { Connection } from './connection.js';
 import { Heartbeat } from './heartbeat.js';
@@ -48,7 +48,7 @@ class LinkThread {
   readonly #clock = new LeaseClock();
   readonly #leaseWatch: LeaseWatch;
   readonly #held: HeldGrants;
-  #previousSessions: readonly string[];
+  #previousSessions: readonly PreviousSession[];
   #clusterId: string | undefined;
   #trouble: string | undefined;
   #outbox: (string | LinkEvent)[] = [];

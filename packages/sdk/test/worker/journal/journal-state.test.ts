@@ -26,7 +26,7 @@ it('is the same whether it was lived, read line by line, or read from its summar
       const lived = new JournalState();
       let lines = '';
       for (const each of steps) {
-        if (each.verb === 'session') lines += lived.session(each.id);
+        if (each.verb === 'session') lines += lived.session({ id: each.id, resumeKey: `key of ${each.id}` });
         else if (each.verb === 'incomplete') lines += lived.incomplete();
         else if (each.verb === 'adopted') lines += lived.adopted('cluster');
         else if (each.verb === 'acknowledged') lines += lived.acknowledged(each.grant) ?? '';
@@ -62,11 +62,11 @@ it('keeps the outcome of the newest grant alone', () => {
 
 it('names the session that its jobs are of, however often the process was started since without a server', () => {
   const state = new JournalState();
-  let lines = state.session('with jobs') + state.adopted('cluster');
-  for (let n = 0; n < 3 * LIMITS.previousSessions; n++) lines += state.session(`in vain ${n}`);
+  let lines = state.session({ id: 'with jobs', resumeKey: 'k' }) + state.adopted('cluster');
+  for (let n = 0; n < 3 * LIMITS.previousSessions; n++) lines += state.session({ id: `in vain ${n}`, resumeKey: 'k' });
   expect(state.sessions).toHaveLength(LIMITS.previousSessions + 1);
-  expect(state.sessions[0]).toBe('with jobs');
-  expect(state.sessions.at(-1)).toBe(`in vain ${3 * LIMITS.previousSessions - 1}`);
+  expect(state.sessions[0]?.id).toBe('with jobs');
+  expect(state.sessions.at(-1)?.id).toBe(`in vain ${3 * LIMITS.previousSessions - 1}`);
   const read = new JournalState();
   read.read(lines);
   expect(read.sessions).toEqual(state.sessions);

@@ -21,7 +21,7 @@ import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Journal, type JournalOptions } from '../../../src/worker/journal/journal.js';
 import { JournalState } from '../../../src/worker/journal/journal-state.js';
-import { RecordWriter, readJournal } from '../../../src/worker/journal/records.js';
+import { JOURNAL_VERSION, RecordWriter, readJournal } from '../../../src/worker/journal/records.js';
 import { gate } from '../../support/gate.js';
 
 const WRITER = fileURLToPath(new URL('../../support/journal-process.mjs', import.meta.url));
@@ -37,12 +37,14 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
+const sessionOf = (id: string) => ({ id, resumeKey: `key of ${id}` });
+
 const logged: string[] = [];
 const log = (_fields: object, message: string) => void logged.push(message);
 const logger = { debug() {}, info() {}, warn: log, error: log };
 
 async function journalOf(options: Partial<JournalOptions> = {}): Promise<Journal> {
-  const defaults = { folder, sessionId: 'session', discardDamaged: false, logger, troubled() {} };
+  const defaults = { folder, session: sessionOf('session'), discardDamaged: false, logger, troubled() {} };
   const journal = await Journal.open({ ...defaults, ...options });
   journals.push(journal);
   return journal;
@@ -51,7 +53,7 @@ async function journalOf(options: Partial<JournalOptions> = {}): Promise<Journal
 /** As if its process had died: nothing more is written, and the lock is there but its owner is not. */
 async function afterCrash<T>(read: (journal: Journal) => T): Promise<T> {
   await rm(join(folder, 'lock'), { force: true });
-  const journal = await journalOf({ sessionId: 'later' });
+  const journal = await journalOf({ session: sessionOf('later') });
   const result = read(journal);
   await journal.close(true);
   journals.pop();
@@ -63,25 +65,25 @@ const outcome = (id: string) => ({ id, fence: 1, text: JSON.stringify({ id, fenc
 
 describe('a journal', () => {
   it('tells the next process what was not delivered, what died, and whose it was', async () => {
-    const journal = await journalOf({ sessionId: 'first' });
+    const journal = await journalOf({ session: sessionOf('first') });
     for (const id of ['delivered', 'undelivered', 'died']) journal.started(job(id));
     journal.finished(outcome('delivered'));
     journal.finished(outcome('undelivered'));
     journal.acknowledged({ id: 'delivered', fence: 1 });
     await journal.commit();
     const found = await afterCrash((later) => ({ sessions: later.previousSessions, outcomes: later.undelivered() }));
-    expect(found.sessions).toEqual(['first']);
+    expect(found.sessions).toEqual([sessionOf('first')]);
     const died = { id: 'died', fence: 1, text: '{"id":"died","fence":1,"kind":"lost"}' };
     expect(found.outcomes).toEqual([outcome('undelivered'), died]);
   });
 
   it('names earlier sessions until a server has taken over what they held', async () => {
-    await (await journalOf({ sessionId: 'first' })).close(true);
-    const second = await journalOf({ sessionId: 'second' });
-    expect(second.previousSessions).toEqual(['first']);
+    await (await journalOf({ session: sessionOf('first') })).close(true);
+    const second = await journalOf({ session: sessionOf('second') });
+    expect(second.previousSessions).toEqual([sessionOf('first')]);
     second.adopted('cluster');
     await second.close(true);
-    expect((await journalOf({ sessionId: 'third' })).previousSessions).toEqual(['second']);
+    expect((await journalOf({ session: sessionOf('third') })).previousSessions).toEqual([sessionOf('second')]);
   });
 
   it('loses nothing that it promised, however often and whenever its process is killed', async () => {
@@ -132,17 +134,20 @@ describe('a journal', () => {
     // Until a server has taken over what is left, also for processes that find nothing wrong with the new file.
     expect(repaired.isIncomplete).toBe(true);
     await repaired.close(true);
-    const later = await journalOf({ sessionId: 'later' });
+    const later = await journalOf({ session: sessionOf('later') });
     expect(later.isIncomplete).toBe(true);
     later.adopted('cluster');
     await later.close(true);
     expect((await journalOf()).isIncomplete).toBe(false);
   });
 
-  it('of a newer version is refused and left alone', async () => {
-    const first = new RecordWriter('file', 2).first;
+  it.each([
+    ['a newer', JOURNAL_VERSION + 1],
+    ['an older', JOURNAL_VERSION - 1],
+  ])('of %s version is refused and left alone', async (age, version) => {
+    const first = new RecordWriter('file', version).first;
     await writeFile(join(folder, 'journal'), first);
-    await expect(journalOf()).rejects.toThrow('newer version');
+    await expect(journalOf()).rejects.toThrow(`written by ${age} version`);
     expect(await readFile(join(folder, 'journal'))).toEqual(first);
   });
 
@@ -214,7 +219,7 @@ describe('a data folder', () => {
     await once(child, 'close');
     expect(await readdir(folder)).toContain('lock');
     const journal = await journalOf();
-    expect(journal.previousSessions).toEqual(['s-0']);
+    expect(journal.previousSessions).toEqual([sessionOf('s-0')]);
     expect((await readdir(folder)).sort()).toEqual(['journal', 'lock']);
     await journal.close(true);
     expect(await readdir(folder)).toEqual(['journal']);

@@ -21,7 +21,7 @@ describe('a journal file', () => {
     fc.assert(
       fc.property(bodiesArbitrary, (bodies) => {
         const { bytes } = fileOf(bodies);
-        expect(readJournal(bytes)).toMatchObject({ bodies, version: 1, tornBytes: 0, damage: undefined });
+        expect(readJournal(bytes)).toMatchObject({ bodies, version: 2, tornBytes: 0, damage: undefined });
       }),
     );
   });

@@ -63,7 +63,7 @@ describe('a worker that is started again with its data folder', () => {
   it('delivers the outcomes of its predecessor and tells at once which jobs died with it', async () => {
     const first = processWith();
     const connection = await peer.connection();
-    const { sessionId } = await connection.welcome();
+    const { sessionId, resumeKey } = await connection.welcome();
     const [echo, held, rerun] = [
       assignment('echo', { n: 1 }),
       assignment('ignore', 2, { options: { onLost: 'hold' } }),
@@ -83,7 +83,8 @@ describe('a worker that is started again with its data folder', () => {
     expect(named).toContain(`"${held.id} 1"`);
     expect(named).toContain(`"${rerun.id} 1"`);
     expect(named).not.toContain(echo.id);
-    expect(hello.previousSessions).toEqual([sessionId]);
+    expect(hello.previousSessions).toEqual([{ id: sessionId, resumeKey }]);
+    expect(hello.resumeKey).not.toBe(resumeKey);
     expect(hello.sessionId).not.toBe(sessionId);
     expect(hello.holds.map(({ id }) => id).sort()).toEqual([echo.id, held.id, rerun.id].sort());
     const outcomes = await second.takeOutcomes(3);
@@ -119,7 +120,7 @@ describe('a worker that is started again with its data folder', () => {
   it('says so if its predecessor’s journal could not be read whole', async () => {
     const first = processWith();
     const connection = await peer.connection();
-    const { sessionId } = await connection.welcome();
+    const { sessionId, resumeKey } = await connection.welcome();
     // its outcome comes last into the journal, after the session
     connection.assign(assignment('echo', 1));
     await connection.takeOutcomes(1);
@@ -131,7 +132,10 @@ describe('a worker that is started again with its data folder', () => {
 
     processWith({ discardDamagedJournal: true });
     const next = await peer.connection();
-    expect(await next.welcome()).toMatchObject({ isJournalIncomplete: true, previousSessions: [sessionId] });
+    expect(await next.welcome()).toMatchObject({
+      isJournalIncomplete: true,
+      previousSessions: [{ id: sessionId, resumeKey }],
+    });
   });
 
   it('has nothing to tell after a proper stop', async () => {

@@ -22,7 +22,13 @@ import { readFrame } from './read-frame.js';
 
 export type WorkerConnectionDeps = { sessions: WorkerSessions; logger: Logger };
 
-type Wire = { send(frame: string): void; close(reason: string): void; terminate(): void };
+type Wire = {
+  /** What the worker has shown when it connected: its token. */
+  readonly credential: string;
+  send(frame: string): void;
+  close(reason: string): void;
+  terminate(): void;
+};
 
 export type WorkerConnection = {
   /** Whether hello has arrived. */
@@ -61,7 +67,7 @@ export function createWorkerConnection({ sessions, logger }: WorkerConnectionDep
     if (hello.version !== STREAM_VERSION) {
       throw new DroverError('not_acceptable', `version: this server speaks ${STREAM_VERSION}, got ${hello.version}`);
     }
-    session = await sessions.register(hello, channel);
+    session = await sessions.register(hello, { channel, credential: wire.credential });
   }
 
   function accept(text: string): void {

@@ -32,9 +32,10 @@ export function createWorkerStream(deps: StreamDeps): WorkerStream {
   const server = new WebSocketServer({ noServer: true, perMessageDeflate: false, maxPayload: LIMITS.frameBytes });
   let stopping = false;
 
-  function accept(socket: WebSocket): void {
+  function accept(socket: WebSocket, credential: string): void {
     sockets.add(socket);
     const connection = createWorkerConnection(deps, {
+      credential,
       send: (frame) => socket.send(frame),
       close: (reason) => socket.close(1008, reason.slice(0, 120)),
       terminate: () => socket.terminate(),
@@ -61,7 +62,8 @@ export function createWorkerStream(deps: StreamDeps): WorkerStream {
     upgrade(request, socket, head) {
       if (stopping) throw new DroverError('shutting_down', 'this server is stopping');
       deps.authorize(request);
-      server.handleUpgrade(request, socket, head, accept);
+      const credential = request.headers.authorization ?? '';
+      server.handleUpgrade(request, socket, head, (opened) => accept(opened, credential));
     },
     async stop(graceMs) {
       stopping = true;

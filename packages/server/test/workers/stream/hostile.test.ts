@@ -1,9 +1,11 @@
 /** A broken or hostile worker beside an honest one: it harms only itself. */
 import { type Grant, LIMITS, newId } from '@drover/protocol';
+import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { until } from '../../../../../test/support/until.js';
+import { createServer } from '../../../src/server.js';
 import { type ApiBench, createApiBench } from '../../api/api-bench.js';
-import { type RawWorker, register, succeeded } from '../../support/raw-worker.js';
+import { connect, helloOf, type RawWorker, register, succeeded } from '../../support/raw-worker.js';
 
 let bench: ApiBench;
 beforeAll(async () => {
@@ -128,5 +130,65 @@ describe('a hello', () => {
     const refusal = register(bench.port, { pid: 2 ** 40 });
     await expect(refusal).rejects.toThrow(/pid: /);
     await expect(refusal).rejects.not.toThrow(/out of range|type integer/);
+  });
+});
+
+describe('a session', () => {
+  const stranger = 's'.repeat(43);
+
+  test('is not taken over by a worker that knows its id and not its resume key', async () => {
+    const { worker, sessionId, grant } = await granted();
+    const taking = register(bench.port, { sessionId, resumeKey: stranger, holds: [grant] });
+    await expect(taking).rejects.toThrow(/"code":"forbidden".*belongs to another worker/);
+    // from another server too, where the session is only in the database
+    const elsewhere = createServer({ ...bench.config, port: 0 }, { logger: pino({ level: 'silent' }) });
+    await elsewhere.start();
+    const port = Number(new URL(elsewhere.address).port);
+    await expect(register(port, { sessionId, resumeKey: stranger, holds: [grant] })).rejects.toThrow(/forbidden/);
+    worker.send({ kind: 'outcomes', items: [succeeded(grant)] });
+    expect((await worker.next('ack')).items).toEqual([grant]);
+    // its own worker moves freely
+    const { worker: moved } = await register(port, { sessionId });
+    moved.terminate();
+    await elsewhere.stop();
+  });
+
+  test('is not inherited without its resume key, and its worker keeps its job', async () => {
+    const { worker, sessionId, grant } = await granted();
+    const previousSessions = [{ id: sessionId, resumeKey: stranger }];
+    await expect(register(bench.port, { previousSessions, holds: [grant] })).rejects.toThrow(/forbidden/);
+    worker.send({ kind: 'outcomes', items: [succeeded(grant)] });
+    expect((await worker.next('ack')).items).toEqual([grant]);
+  });
+
+  test('is bound to the token that opened it, whatever its key', async () => {
+    const tokens = ['one', 'other'].map((name) => ({
+      name,
+      role: 'worker' as const,
+      token: `${name}-0123456789abcdef`,
+    }));
+    const guarded = await createApiBench({ tokens });
+    const [mine, theirs] = tokens.map(({ token }) => token) as [string, string];
+    const first = await connect({ port: guarded.port, token: mine });
+    const hello = helloOf();
+    first.send(hello);
+    await first.next('welcome');
+    const second = await connect({ port: guarded.port, token: theirs });
+    second.send({ ...hello, connection: hello.connection + 1 });
+    expect(await second.next('refused')).toMatchObject({ code: 'forbidden' });
+    const third = await connect({ port: guarded.port, token: mine });
+    third.send({ ...hello, connection: hello.connection + 2 });
+    await third.next('welcome');
+    third.terminate();
+    await guarded.close();
+  });
+
+  test('shows its key nowhere: the database has hashes', async () => {
+    const resumeKey = 'c'.repeat(43);
+    const { worker } = await register(bench.port, { resumeKey });
+    const { rows } = await bench.database.pool.query('select s::text as row from drover.session s');
+    expect(JSON.stringify(rows)).not.toContain(resumeKey);
+    expect((await bench.call('/api/v1/workers')).text).not.toContain(resumeKey);
+    worker.terminate();
   });
 });
