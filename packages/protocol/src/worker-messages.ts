@@ -158,6 +158,8 @@ export const assignmentSchema = z.object({
   queue: nameSchema,
   attempt: z.int().min(1),
   maxAttempts: z.int().min(1),
+  /** Attempts among `attempt` that were lost with their worker; they do not count against `maxAttempts`. Absent: none. */
+  lostAttempts: z.int().min(1).optional(),
   payload: z.unknown(),
   /** As they were given; absent: none. */
   options: assignedOptionsSchema.optional(),

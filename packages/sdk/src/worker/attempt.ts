@@ -15,6 +15,8 @@ export type StopReason = (typeof STOP_REASONS)[number];
 export class Attempt {
   readonly assignment: Assignment;
   isStarted = false;
+  /** Its handler was called, or its payload was refused. Between the two a `hold` job waits for the journal. */
+  hasRun = false;
   isSettled = false;
   stopReason: StopReason | undefined;
   /** When it was first told to stop, by `performance.now()`. */

@@ -79,6 +79,11 @@ export function outcomeOfInvalidPayload(assignment: Assignment, runMs: number, e
   return failure(assignment, runMs, error, error instanceof DroverError ? 'invalid_payload' : undefined);
 }
 
+/** Where a failed outcome keeps what was thrown, for listeners in this process. JSON leaves it out. */
+export const THROWN: unique symbol = Symbol('thrown');
+
+export type Failure = Extract<Outcome, { kind: 'failed' }> & { [THROWN]?: unknown };
+
 /** A failed outcome. Without `retryInMs` the failure is final. */
 export function failure(
   { id, fence }: Grant,
@@ -86,8 +91,8 @@ export function failure(
   error: unknown,
   code: string | undefined,
   retryInMs?: number,
-): Outcome {
-  const outcome: Outcome = { id, fence, kind: 'failed', runMs, error: describeError(error, code) };
+): Failure {
+  const outcome: Failure = { id, fence, kind: 'failed', runMs, error: describeError(error, code), [THROWN]: error };
   if (retryInMs !== undefined) outcome.retryInMs = retryInMs;
   return outcome;
 }

@@ -49,10 +49,10 @@ function untilAskedOrStopped(worker: Worker, signal: AbortSignal): Promise<void>
       if (state === 'draining' || state === 'stopped') done();
     };
     const done = () => {
-      worker.off('state', onState);
+      forget();
       resolve();
     };
-    worker.on('state', onState);
+    const forget = worker.on('state', onState);
     signal.addEventListener('abort', done, { once: true });
     onState(worker.state);
   });

@@ -11,7 +11,6 @@
  * continue, outcomes are kept, and the next server learns of both in `hello`. Jobs are stopped only when no server
  * has confirmed the lease in time, before another worker may start them. The link decides that in its own thread.
  */
-import { EventEmitter } from 'node:events';
 import {
   type DroverError,
   type ErrorCode,
@@ -22,7 +21,10 @@ import {
 } from '@drover/protocol';
 import { JOB } from '../job-definition.js';
 import type { Logger } from '../logger.js';
+import { refuse } from '../options.js';
 import type { Attempt } from './attempt.js';
+import { type AttemptEvents, infoOf, tellEnd } from './attempt-events.js';
+import { Emitter } from './emitter.js';
 import { Journal } from './journal/journal.js';
 import { runJournaled } from './journal/run-journaled.js';
 import type { LeasePhase } from './link/lease-clock.js';
@@ -55,13 +57,18 @@ const FINAL_REFUSALS: readonly ErrorCode[] = [
 
 export type WorkerState = 'new' | 'connecting' | 'ready' | 'draining' | 'stopped';
 
-export type WorkerEvents = {
+export type WorkerEvents = AttemptEvents & {
   state: [state: WorkerState];
   /** Registered with a server; emitted again after each reconnect. */
   ready: [url: string];
   /** A server answered, but not with a welcome. */
   refused: [error: DroverError];
 };
+
+const EVENTS: readonly (keyof WorkerEvents)[] = [
+  ...(['started', 'succeeded', 'failed', 'snoozed', 'cancelled', 'released', 'lost'] as const),
+  ...(['state', 'ready', 'refused'] as const),
+];
 
 export type StartOptions = { signal?: AbortSignal | undefined; ownsProcess?: boolean | undefined };
 
@@ -72,7 +79,7 @@ export function createWorker(options: WorkerOptions): Worker {
 export class Worker {
   readonly #options: ReadyWorkerOptions;
   readonly #logger: Logger;
-  readonly #emitter = new EventEmitter();
+  readonly #emitter: Emitter<WorkerEvents>;
   readonly #troubles: Troubles;
   readonly #slots: Slots;
   readonly #reporter: Reporter;
@@ -94,6 +101,7 @@ export class Worker {
   constructor(options: ReadyWorkerOptions) {
     this.#options = options;
     this.#logger = options.logger;
+    this.#emitter = new Emitter(options.logger);
     const { urls, token, tls } = options;
     this.#link = new Link(
       { urls, access: { path: STREAM_PATH, token, tls } },
@@ -120,7 +128,11 @@ export class Worker {
     };
     const { jobs, slots, logger } = options;
     this.#runner = new Runner({ jobs, services, logger, slots });
-    const run = (attempt: Attempt) => this.#runner.run(attempt);
+    const run = (attempt: Attempt) => {
+      attempt.hasRun = true;
+      if (this.#emitter.hasListeners('started')) this.#emitter.emit('started', infoOf(attempt));
+      return this.#runner.run(attempt);
+    };
     const mayStart = (now: number) => !this.#isUnfit() && this.#link.mayStart(now);
     const isolatedTypes = new Set(jobs.filter((job) => job[JOB].isolation !== undefined).map(({ type }) => type));
     this.#slots = new Slots({
@@ -155,14 +167,14 @@ export class Worker {
     return this.#options.identity.name;
   }
 
-  on<Event extends keyof WorkerEvents>(event: Event, listener: (...values: WorkerEvents[Event]) => void): this {
-    this.#emitter.on(event, listener);
-    return this;
-  }
-
-  off<Event extends keyof WorkerEvents>(event: Event, listener: (...values: WorkerEvents[Event]) => void): this {
-    this.#emitter.off(event, listener);
-    return this;
+  /** Calls the listener for each event. Returns the function that removes it. A listener that throws harms nothing. */
+  on<Event extends keyof WorkerEvents>(
+    event: Event,
+    listener: (...values: WorkerEvents[Event]) => unknown,
+  ): () => void {
+    if (!EVENTS.includes(event)) refuse('worker.on', 'event', event, `one of ${EVENTS.join(', ')}`);
+    if (typeof listener !== 'function') refuse('worker.on', 'listener', listener, 'a function');
+    return this.#emitter.on(event, listener);
   }
 
   /**
@@ -277,7 +289,7 @@ export class Worker {
     else this.#setState('ready');
     const fields = { event: 'connection.established', url, serverId: message.serverId, sessionId: this.sessionId };
     this.#logger.info(fields, 'worker connected to a server');
-    this.#emit('ready', url);
+    this.#emitter.emit('ready', url);
     this.#starting?.resolve();
   }
 
@@ -354,7 +366,7 @@ export class Worker {
     if (error.retryable)
       this.#logger.info({ event: 'connection.postponed', ...fields }, 'server is not ready for workers');
     else this.#logger.error({ event: 'connection.refused', ...fields }, 'server refused this worker');
-    this.#emit('refused', error);
+    this.#emitter.emit('refused', error);
     if (!this.#hasServerAnswered && FINAL_REFUSALS.includes(error.code)) this.#starting?.reject(error);
     this.#hasServerAnswered = true;
   }
@@ -369,14 +381,15 @@ export class Worker {
     for (const outcome of this.#slots.handBack()) this.#reporter.report(outcome);
   }
 
-  #settled({ assignment }: Attempt, outcome: Outcome | undefined): void {
+  #settled(attempt: Attempt, outcome: Outcome | undefined): void {
     if (outcome === undefined) {
-      this.#journal?.acknowledged(assignment);
+      this.#journal?.acknowledged(attempt.assignment);
       this.#reporter.flushSoon();
-      return;
+    } else {
+      if ('runMs' in outcome) this.#options.prefetch.observe(outcome.runMs);
+      this.#reporter.report(outcome);
     }
-    if ('runMs' in outcome) this.#options.prefetch.observe(outcome.runMs);
-    this.#reporter.report(outcome);
+    if (attempt.hasRun) tellEnd({ emitter: this.#emitter, logger: this.#logger }, attempt, outcome);
   }
 
   /** After each turn in which places may have become free. */
@@ -406,10 +419,6 @@ export class Worker {
   #setState(state: WorkerState): void {
     if (this.#state === state) return;
     this.#state = state;
-    this.#emit('state', state);
-  }
-
-  #emit<Event extends keyof WorkerEvents>(event: Event, ...values: WorkerEvents[Event]): void {
-    this.#emitter.emit(event, ...values);
+    this.#emitter.emit('state', state);
   }
 }

@@ -6,6 +6,8 @@ export type AssignmentParts = {
   queue: string;
   attempt: number | string;
   maxAttempts: number | string;
+  /** Absent: none. */
+  lostAttempts?: string | null;
   /** JSON. */
   payload: string;
   /** A JSON object. */
@@ -19,9 +21,11 @@ export function assignmentText({
   queue,
   attempt,
   maxAttempts,
+  lostAttempts = null,
   payload,
   options,
 }: AssignmentParts): string {
-  const more = options === null ? '' : `,"options":${options}`;
+  const lost = lostAttempts === null ? '' : `,"lostAttempts":${lostAttempts}`;
+  const more = options === null ? lost : `${lost},"options":${options}`;
   return `{"id":"${id}","fence":${fence},"type":"${type}","queue":"${queue}","attempt":${attempt},"maxAttempts":${maxAttempts}${more},"payload":${payload}}`;
 }

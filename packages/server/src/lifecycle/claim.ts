@@ -45,6 +45,7 @@ type ClaimedRow = [
   queue: string,
   payload: string,
   options: string | null,
+  lostAttempts: string | null,
 ];
 
 const claim = sql('claim')`
@@ -111,7 +112,7 @@ join slot_group g on g.ordinal = p.ordinal
 where j.ctid = p.row_address and j.state is not distinct from ${stateLiteral('ready')} and p.place <= cardinality(g.slots)
 -- what is null costs neither side anything; these and the number of the session are 3 % of the claim's instructions
 returning j.id, g.slots[p.place], nullif(j.fence, 1), nullif(j.attempt, 1), nullif(j.max_attempts, ${DEFAULT_MAX_ATTEMPTS}),
-  j.type, j.queue, j.payload, j.options`;
+  j.type, j.queue, j.payload, j.options, nullif(j.lost_attempts, 0)`;
 
 export async function claimJobs(db: Runner, groups: readonly SlotGroup[]): Promise<ClaimedJob[]> {
   const sessions: string[] = [];
@@ -130,12 +131,12 @@ export async function claimJobs(db: Runner, groups: readonly SlotGroup[]): Promi
 }
 
 function toClaimedJob(row: ClaimedRow, sessions: readonly string[]): ClaimedJob {
-  const [id, sessionNumber, fence, attempt, maxAttempts, type, queue, payload, options] = row;
+  const [id, sessionNumber, fence, attempt, maxAttempts, type, queue, payload, options, lostAttempts] = row;
   const parts = { id, fence: fence ?? 1, attempt: attempt ?? 1, maxAttempts: maxAttempts ?? DEFAULT_MAX_ATTEMPTS };
   return {
     id,
     fence: Number(parts.fence),
     sessionId: sessions[Number(sessionNumber) - 1] as string,
-    assignment: assignmentText({ ...parts, type, queue, payload, options }),
+    assignment: assignmentText({ ...parts, lostAttempts, type, queue, payload, options }),
   };
 }
