@@ -64,6 +64,16 @@ describeMistakes('defining jobs', [
     'handle: run: expected a function, got undefined',
   ],
   [
+    'onFailure of a handler whose definition does not name it',
+    () => handle(echo, () => {}, { onFailure: () => {} }),
+    'handle: onFailure: expected a definition that names the job of this function: defineJob({ type: "echo", onFailure: "echo/on-failure" }), got a function',
+  ],
+  [
+    'onFailure as a list',
+    () => defineJob({ type: 'echo', onFailure: ['echo/failed'] as never }),
+    'defineJob: onFailure: expected a string, got ["echo/failed"]',
+  ],
+  [
     'a memory limit without a unit',
     () => defineJob({ type: 'echo', isolation: { kind: 'process', memory: '512' as never } }),
     'defineJob: isolation.memory: expected a size such as "512MiB" or "2GiB", or bytes, from 128MiB to 1024GiB, got "512"',
@@ -84,7 +94,7 @@ describeMistakes('enqueueing', [
   [
     'an option with a wrong name',
     () => client.enqueue(echo, null, { retries: 3 } as never),
-    'enqueue: unknown option "retries"; expected one of queue, priority, delay, runAt, maxAttempts, backoff, timeout, expiresAt, retention, tags, onLost, id',
+    'enqueue: unknown option "retries"; expected one of queue, priority, delay, runAt, maxAttempts, backoff, timeout, expiresAt, retention, tags, onLost, onFailure, id',
   ],
   [
     'delay and runAt',

@@ -128,6 +128,15 @@ export const JOB_OPTIONS = {
     kind: 'text',
     meaning: 'when its worker is lost: rerun, or hold it for a person',
   },
+  /** The type of a job that is added when this one has failed for good, with this one in its payload. */
+  onFailure: {
+    schema: nameSchema,
+    isDefault: true,
+    hasColumn: false,
+    flag: '--on-failure <type>',
+    kind: 'text',
+    meaning: 'type of a job to add when it has failed for good',
+  },
   /** Created by the client, so that a repeated enqueue is the same job. UUIDv7 is best; any UUID is accepted. */
   id: {
     schema: idSchema,

@@ -6,15 +6,14 @@
 import { DroverError, invalidInput, JOB_DEFAULT_NAMES, newJobSchema } from '@drover/protocol';
 import { type IsolationInput, isolationOption } from './isolation-option.js';
 import { isJobDefinition, JOB, type JobDefaults, type JobDefinition, type RunJob } from './job-definition.js';
+import { followerOf, followerType, type RunOnFailure } from './on-failure.js';
 import { refuse, refuseUnknownOptions } from './options.js';
 import { isStandardSchema, type StandardSchema } from './standard-schema.js';
 
-export type DefineJobOptions<
-  Input = unknown,
-  Result = unknown,
-  Output = unknown,
-  ResultInput = unknown,
-> = JobDefaults & {
+export type DefineJobOptions<Input = unknown, Result = unknown, Output = unknown, ResultInput = unknown> = Omit<
+  JobDefaults,
+  'onFailure'
+> & {
   type: string;
   /** Checked when the job is enqueued, and again by the worker. The handler gets the schema's output. */
   payload?: StandardSchema<Input, Output>;
@@ -22,11 +21,21 @@ export type DefineJobOptions<
   result?: StandardSchema<ResultInput, Result>;
   /** Whether the handler runs in its own process. Default: `'none'`, in the worker's process. */
   isolation?: IsolationInput | undefined;
+  /**
+   * Called when a job has failed for good: by its last attempt, a permanent error, its expiry, the loss of its workers or
+   * a person. It is a job of its own, of the type `<type>/on-failure`. A string is the type of another job.
+   */
+  onFailure?: RunOnFailure<NoInfer<Input>> | string | undefined;
 };
 
 export type HandleOptions = {
   /** `import.meta.url` of the module that exports this job. A handler with `isolation` needs it. */
   module?: string | URL | undefined;
+};
+
+type HandlerOptions<Input> = HandleOptions & {
+  /** The handler of the job that the definition names in `onFailure`. */
+  onFailure?: RunOnFailure<Input> | undefined;
 };
 
 const OPTION_NAMES = ['type', 'payload', 'result', 'run', 'module', 'isolation', ...JOB_DEFAULT_NAMES] as const;
@@ -46,7 +55,8 @@ export function defineJob<Input = unknown, ResultInput = unknown, Output = Input
 ): JobDefinition<Input, Result, Output, ResultInput> & { readonly run: RunJob<Output, ResultInput> };
 export function defineJob(options: DefineJobOptions & HandleOptions & { run?: unknown }): JobDefinition {
   refuseUnknownOptions('defineJob', options, OPTION_NAMES);
-  const { payload, result, isolation, run, module, ...given } = options;
+  const { payload, result, isolation, run, module, onFailure, ...defaults } = options;
+  const given = { ...defaults, ...(onFailure === undefined ? {} : { onFailure: followerName(options) }) };
   for (const [name, schema] of Object.entries({ payload, result })) {
     if (schema === undefined || isStandardSchema(schema)) continue;
     refuse('defineJob', name, schema, 'a Standard Schema (zod, valibot, arktype, …)');
@@ -64,6 +74,7 @@ export function defineJob(options: DefineJobOptions & HandleOptions & { run?: un
       isolation: isolationOption('defineJob', isolation),
       defaults: Object.freeze(parsed.data),
       encodedDefaults: JSON.stringify(parsed.data).slice(1, -1),
+      ...(typeof onFailure === 'function' ? { follower: followerOf(followerType(parsed.data.type), onFailure) } : {}),
     },
   };
   if (run !== undefined) return withHandler('defineJob', definition, run, module);
@@ -75,11 +86,30 @@ export function defineJob(options: DefineJobOptions & HandleOptions & { run?: un
 export function handle<Input, Result, Output, ResultInput>(
   definition: JobDefinition<Input, Result, Output, ResultInput>,
   run: RunJob<Output, NoInfer<ResultInput>>,
-  options: HandleOptions = {},
+  options: HandlerOptions<NoInfer<Input>> = {},
 ): JobDefinition<Input, Result, Output, ResultInput> & { readonly run: RunJob<Output, ResultInput> } {
-  refuseUnknownOptions('handle', options, ['module']);
+  refuseUnknownOptions('handle', options, ['module', 'onFailure']);
   if (!isJobDefinition(definition)) refuse('handle', 'definition', definition, 'the return value of defineJob');
-  return withHandler('handle', definition, run, options.module);
+  const { module, onFailure } = options;
+  return withHandler('handle', onFailure ? withFollower(definition, onFailure) : definition, run, module);
+}
+
+function withFollower<Definition extends JobDefinition>(
+  definition: Definition,
+  onFailure: RunOnFailure<never>,
+): Definition {
+  if (typeof onFailure !== 'function') refuse('handle', 'onFailure', onFailure, 'a function');
+  const { defaults, follower } = definition[JOB];
+  // Whoever adds a job by this definition says what follows a failure, so a worker alone cannot decide it.
+  if (defaults.onFailure === undefined || follower !== undefined) {
+    const named = `defineJob({ type: "${definition.type}", onFailure: "${followerType(definition.type)}" })`;
+    refuse('handle', 'onFailure', onFailure, `a definition that names the job of this function: ${named}`);
+  }
+  return { ...definition, [JOB]: { ...definition[JOB], follower: followerOf(defaults.onFailure, onFailure) } };
+}
+
+function followerName({ type, onFailure }: Pick<DefineJobOptions, 'type' | 'onFailure'>): unknown {
+  return typeof onFailure === 'function' ? followerType(type) : onFailure;
 }
 
 function withHandler<Definition extends JobDefinition, Run>(

@@ -22,6 +22,7 @@ import {
   type JobDefinition,
   type JobReference,
   type JobToAdd,
+  plainDefinition,
 } from './job-definition.js';
 import { type Json, toJson } from './json.js';
 import { refuse, refuseUnknownOptions } from './options.js';
@@ -78,9 +79,7 @@ export function jobText({ id, head, payload }: EncodedJob): string {
 export function definitionOf<Input, Result>(reference: JobReference<Input, Result>): JobDefinition<Input, Result> {
   if (isJobDefinition(reference)) return reference;
   if (!nameSchema.safeParse(reference).success) refuse('enqueue', 'type', reference, EXPECTED_REFERENCE);
-  const type = JSON.stringify(reference);
-  const internals = { isolation: undefined, defaults: { type: reference }, encodedDefaults: `"type":${type}` };
-  return { type: reference, payload: undefined, result: undefined, [JOB]: internals };
+  return plainDefinition(reference);
 }
 
 /** The jobs of a call that takes either a list of jobs, or one definition and a list of payloads. */

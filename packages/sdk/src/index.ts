@@ -65,4 +65,5 @@ export type {
   RunJob,
   RunnableJob,
 } from './job-definition.js';
+export type { FailedJob, FailureContext, RunOnFailure } from './on-failure.js';
 export type { StandardSchema } from './standard-schema.js';

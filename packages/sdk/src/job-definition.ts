@@ -25,6 +25,8 @@ export type JobInternals = {
   readonly module?: string | undefined;
   /** URL of a module that must be loaded before `module`. */
   readonly loader?: string | undefined;
+  /** The job of the function given as `onFailure`. The worker that takes this job takes it too. */
+  readonly follower?: RunnableJob | undefined;
 };
 
 /**
@@ -117,6 +119,12 @@ export type JobLog = {
   readonly warn: JobLogMethod;
   readonly error: JobLogMethod;
 };
+
+/** A definition with nothing but a type. */
+export function plainDefinition<Input = unknown, Result = unknown>(type: string): JobDefinition<Input, Result> {
+  const internals = { isolation: undefined, defaults: { type }, encodedDefaults: `"type":${JSON.stringify(type)}` };
+  return { type, payload: undefined, result: undefined, [JOB]: internals };
+}
 
 export function isJobDefinition(value: unknown): value is JobDefinition {
   return typeof value === 'object' && value !== null && JOB in value;

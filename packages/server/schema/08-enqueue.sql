@@ -265,7 +265,7 @@ end $$;
 -- The options of a job: their names, and their checks in checked_options.
 create function drover.job_option_names() returns text[]
 language sql immutable as $$
-  select '{id,queue,priority,maxAttempts,backoff,timeout,retention,tags,onLost,delay,runAt,expiresAt}'::text[]
+  select '{id,queue,priority,maxAttempts,backoff,timeout,retention,tags,onLost,onFailure,delay,runAt,expiresAt}'::text[]
 $$;
 
 -- Without id and queue, which have a place of their own. Null if there are none.
@@ -281,7 +281,8 @@ language sql stable as $$
     'runAt', drover.checked_time('runAt', job->'runAt'),
     'expiresAt', drover.checked_time('expiresAt', job->'expiresAt'),
     'tags', drover.checked_tags(job->'tags'),
-    'onLost', drover.checked_choice('onLost', job->'onLost', '{rerun,hold}')
+    'onLost', drover.checked_choice('onLost', job->'onLost', '{rerun,hold}'),
+    'onFailure', drover.checked_name('onFailure', job->'onFailure')
   ))::text, '{}')::json
 $$;
 

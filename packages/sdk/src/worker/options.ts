@@ -110,8 +110,9 @@ const OPTION_NAMES = [
 export function readyWorkerOptions(options: WorkerOptions): ReadyWorkerOptions {
   const where = 'createWorker';
   refuseUnknownOptions(where, options, OPTION_NAMES);
-  const { jobs, prefetch = 'adaptive' } = options;
-  checkJobs(where, jobs);
+  const { prefetch = 'adaptive' } = options;
+  checkJobs(where, options.jobs);
+  const jobs = options.jobs.flatMap(withFollower);
   const slots = integerOption(where, 'slots', options.slots, {
     fallback: DEFAULT_SLOTS,
     min: 1,
@@ -147,6 +148,12 @@ function checkJobs(where: string, jobs: readonly RunnableJob[]): void {
   if (!Array.isArray(jobs)) refuse(where, 'jobs', jobs, 'a list of jobs with handlers');
   if (jobs.length === 0) refuseShown(where, 'jobs', 'an empty list', 'at least one job with a handler');
   for (const [index, job] of jobs.entries()) checkJob(where, job, `jobs[${index}]`);
+}
+
+/** A job and the one that runs its `onFailure`. */
+function withFollower(job: RunnableJob): RunnableJob[] {
+  const { follower } = job[JOB];
+  return follower === undefined ? [job] : [job, follower];
 }
 
 function checkJob(where: string, job: unknown, place: string): void {

@@ -73,7 +73,15 @@ export function shownJob(changes: Partial<JobWithAttempts>): JobWithAttempts {
   const options = { priority: 0, maxAttempts: 10, backoff: null, timeout: null, retention: null, tags: [] };
   return {
     ...{ id: newId(), type: 'greet', queue: 'default', state: 'ready', payload: null, result: null, error: null },
-    ...{ attempt: 0, attempts: [], onLost: 'rerun', cancelRequestedAt: null, worker: null, parentId: null },
+    ...{
+      attempt: 0,
+      attempts: [],
+      onLost: 'rerun',
+      onFailure: null,
+      cancelRequestedAt: null,
+      worker: null,
+      parentId: null,
+    },
     ...{ occurrence: null, progress: null, ...times, ...options, ...changes },
   };
 }

@@ -29,6 +29,7 @@ export function jobText(job: Job | JobWithAttempts): string {
     ['expires', formatTime(job.expiresAt)],
     ['back-off', jsonText(job.backoff)],
     ['when lost', job.onLost === 'hold' ? 'hold' : null],
+    ['on failure', job.onFailure],
     ['timeout', job.timeout === null ? null : formatDuration(job.timeout)],
     ['retention', job.retention === null ? null : formatDuration(job.retention)],
     ['parent', job.parentId],

@@ -89,7 +89,9 @@ export function createDuties(deps: DutiesDeps): Duties {
     const { sessions, changes } = await loseExpiredSessions(control, serverId, BATCH, limits);
     publish(changes);
     metrics.workersLost.inc(sessions);
-    const jobs = Object.fromEntries(countBy(changes, ({ to }) => to));
+    // without the jobs that were added for failed ones
+    const lost = changes.filter(({ verb }) => verb !== 'enqueue');
+    const jobs = Object.fromEntries(countBy(lost, ({ to }) => to));
     if (sessions > 0) logger.warn({ sessions, ...jobs }, 'workers were lost');
     await countRepairs(repairs, 'unknown_to_worker', await dispatcher.compareAll());
   }

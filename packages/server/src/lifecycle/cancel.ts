@@ -7,8 +7,8 @@ import { plainArray } from '../db/array-text.js';
 import { byKey } from '../db/by-key.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
-import { type Change, runVerb, selectChanges, stopRequest } from './change.js';
-import { ENDED, finish } from './finish.js';
+import { type Change, runVerb, stopRequest } from './change.js';
+import { finish, selectEnded } from './finish.js';
 import { mayMove, stateAfter, stateLiteral } from './states.js';
 import { wasCancelled } from './stop-reason.js';
 
@@ -33,7 +33,7 @@ with found as materialized (
   where ${byKey('j.id', 'found.id')} and from_state = ${stateLiteral('running')}
   returning j.*
 )
-${selectChanges({ ended: ENDED, requested: stopRequest('requested', 'cancel', 'cancelled') })}`;
+${selectEnded('cancel', { requested: stopRequest('requested', 'cancel', 'cancelled') })}`;
 
 /** Jobs that came back from a worker while a cancel was under way. Those that expired are ended by `expire`. */
 const cancelReturned = sql('cancel_returned')`
@@ -50,7 +50,7 @@ with ${finish({
   ))`,
   to: CANCELLED,
 })}
-${selectChanges({ ended: ENDED })}`;
+${selectEnded('cancel')}`;
 
 const stateOf = sql('state_of')`
 select state::text as state from drover.job where id = $1

@@ -7,8 +7,8 @@ import { plainArray, readPlainArray, textArray } from '../db/array-text.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import type { JobToInsert } from '../new-jobs/job-to-insert.js';
-import { type Change, changeOf, runVerb, selectChanges, toChanges } from './change.js';
-import { ENDED, finish } from './finish.js';
+import { type Change, changeOf, runVerb, toChanges } from './change.js';
+import { ENDED, finish, selectEnded } from './finish.js';
 import { SAME_GRANT } from './same-grant.js';
 import { stateAfter } from './states.js';
 
@@ -42,7 +42,7 @@ with outcome as (
   select * from unnest($1::uuid[], $3::int[], $4::double precision[], $5::text[]) as o(id, fence, run_ms, result)
 ), ${finish(ENDING)}
 -- usually all of them share a row, which then need not list them
-${selectChanges({ ended: { ...ENDED, ids: 'case when ended.jobs < $6::int then ended.ids end' } })}`;
+${selectEnded('complete', {}, { ...ENDED, ids: 'case when ended.jobs < $6::int then ended.ids end' })}`;
 
 const completeWithChildren = sql('complete_with_children')`
 with outcome as (

@@ -5,8 +5,8 @@
 import { byKey } from '../db/by-key.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
-import { type Change, runVerb, selectChanges, stopRequest } from './change.js';
-import { ENDED, finish } from './finish.js';
+import { type Change, runVerb, stopRequest } from './change.js';
+import { finish, selectEnded } from './finish.js';
 import { mayMove, stateAfter, stateLiteral } from './states.js';
 import { wasCancelled } from './stop-reason.js';
 
@@ -41,7 +41,7 @@ with found as materialized (
   where ${byKey('j.id', 'found.id')} and from_state = ${RUNNING}
   returning j.*
 )
-${selectChanges({ ended: ENDED, requested: stopRequest('requested', 'expire', 'expired') })}`;
+${selectEnded('expire', { requested: stopRequest('requested', 'expire', 'expired') })}`;
 
 const toEnd = sql('anything_to_end')`
 select exists (select from drover.job where ${HAS_EXPIRED})

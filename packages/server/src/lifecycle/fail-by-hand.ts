@@ -1,8 +1,8 @@
 /** unknown → failed: a person has found that the job did not do its work. */
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
-import { type Change, runVerb, selectChanges } from './change.js';
-import { ENDED, finish } from './finish.js';
+import { type Change, runVerb } from './change.js';
+import { finish, selectEnded } from './finish.js';
 import { stateAfter } from './states.js';
 
 const ENDING = finish({
@@ -14,7 +14,7 @@ const ENDING = finish({
 
 const failByHand = sql('fail_by_hand')`
 with ${ENDING}
-${selectChanges({ ended: ENDED })}`;
+${selectEnded('failByHand')}`;
 
 /** Changes nothing unless the job is unknown. */
 export function failJobByHand(db: Runner, serverId: string, id: string, reason: string): Promise<Change[]> {

@@ -6,8 +6,8 @@
 import type { JobError } from '@drover/protocol';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
-import { type Change, runVerb, selectChanges } from './change.js';
-import { ENDED, finish } from './finish.js';
+import { type Change, runVerb } from './change.js';
+import { finish, selectEnded } from './finish.js';
 import { lockGrants, SAME_GRANT } from './same-grant.js';
 import { mayMove, stateAfter } from './states.js';
 import { wasCancelled } from './stop-reason.js';
@@ -53,8 +53,7 @@ with outcome as materialized (
   where ${SAME_GRANT} and ${mayMove(RETRY_LATER)} and o.may_retry
   returning j.*, o.from_state, o.retry_in_ms, o.run_ms
 ), ${ENDING}
-${selectChanges({
-  ended: ENDED,
+${selectEnded('fail', {
   retried: { from: 'from_state', to: 'retried.state', verb: `'${RETRY_LATER}'`, dueInMs: 'retry_in_ms' },
 })}`;
 

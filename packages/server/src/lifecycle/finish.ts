@@ -12,8 +12,8 @@
  * added here. A test refuses any other statement that deletes unfinished jobs, fills the history or writes the
  * rollup.
  */
-import type { JobVerb } from '@drover/protocol';
-import type { ChangeColumns } from './change.js';
+import { type JobState, type JobVerb, MOVES } from '@drover/protocol';
+import { type ChangeColumns, selectChanges } from './change.js';
 import { mayMove, stateAfter } from './states.js';
 
 /** Columns that are copied to the history unchanged. */
@@ -28,6 +28,22 @@ export const KEPT_ON_RETURN = [...KEPT.filter((column) => !LOST_ON_RETURN.has(co
 
 /** The changes in the CTE `ended`. */
 export const ENDED: ChangeColumns = { ids: 'ended.ids', from: 'ended.state', to: 'ended.to_state' };
+
+/** The jobs that were added because others have failed for good. Reading `existing` is what runs the insert. */
+const FOLLOWED: ChangeColumns = {
+  ...{ verb: "'enqueue'", from: "'new'" },
+  to: "case when followed.existing is null then 'ready' end",
+};
+
+/** What a verb that ends jobs selects: what it ended, its other changes, and what followed from failures. */
+export function selectEnded(verb: JobVerb, others: Record<string, ChangeColumns> = {}, ended = ENDED): string {
+  return selectChanges({ ended, ...others, ...(mayFail(verb) ? { followed: FOLLOWED } : {}) });
+}
+
+function mayFail(verb: JobVerb): boolean {
+  const { to }: { to: readonly JobState[] } = MOVES[verb];
+  return to.includes('failed');
+}
 
 /** Everything but `verb` is SQL. */
 type Ending = {
@@ -79,8 +95,29 @@ export function finish(ending: Ending): string {
   from finished
   group by queue, type, attempt, state, to_state
 ), counted as (${addToRollup(ending.retried)}
-)`;
+)${mayFail(verb) ? FOLLOW : ''}`;
 }
+
+/**
+ * The job that a failed one names in its option `onFailure`, in the same queue: once per ending, because the row that
+ * failed was deleted by this statement. One insert per job, because the payload of the failed one is in it, and all of a
+ * batch could be more than a value can hold.
+ */
+const FOLLOW = `, followed as materialized (
+  select f.id, f.type, f.queue, 0 as attempt, drover.insert_job_rows(json_build_array(json_build_object(
+      'id', f.id, 'type', f.type, 'queue', f.queue, 'payload', f.payload::text,
+      'options', json_strip_nulls(json_build_object('parentId', f.failed_id, 'tags', f.tags))))) as existing
+  from (
+    select drover.new_id() as id, options->>'onFailure' as type, queue, tags, id as failed_id,
+      json_build_object('job', json_build_object('id', id, 'type', type, 'queue', queue, 'attempt', attempt,
+        'maxAttempts', max_attempts, 'tags', coalesce(tags, '{}'), 'occurrence', options->'occurrence',
+        'payload', payload, 'error', ended_error)) as payload
+    from finished
+    where to_state = ${stateAfter('fail', 'failed')} and options->>'onFailure' is not null
+    -- so that each id is made once
+    offset 0
+  ) f
+)`;
 
 /**
  * Rows are per server, so only statements of one server wait for each other here, and a server writes one batch of

@@ -14,8 +14,8 @@ import { isSwitchedOff } from '@drover/protocol/test-points';
 import { byKey } from '../db/by-key.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
-import { type Change, runVerb, selectChanges, toChanges } from './change.js';
-import { ENDED, finish } from './finish.js';
+import { type Change, runVerb, toChanges } from './change.js';
+import { finish, selectEnded } from './finish.js';
 import { heldBy, jobsOf } from './jobs-of-session.js';
 import { mayMove, stateAfter, stateLiteral } from './states.js';
 import { withAttempt } from './with-attempt.js';
@@ -61,7 +61,7 @@ returned as (
   error: LOST_ERROR,
 })}`;
 
-const LOST = { returned: {}, held: { to: 'held.state' }, ended: ENDED };
+const LOST = { returned: {}, held: { to: 'held.state' } };
 
 /**
  * No lease counts as expired before all leases had a full period to be renewed after the last gap. A frozen pulse is
@@ -93,7 +93,7 @@ with lost_session as (
   from lost_session s
   ${jobsOf('s.id', 'running')}
 ), ${loseJobs(OF_SAME_SESSION)}, changed as (
-${selectChanges(LOST)}
+${selectEnded('lose', LOST)}
 )
 select (select count(*) from lost_session), changed.*
 -- a row also without changes
@@ -104,7 +104,7 @@ const loseOfGrants = sql('lose_grants')`
 with lost as (
   select * from json_to_recordset($1) as g(id uuid, fence int)
 ), ${loseJobs()}
-${selectChanges(LOST)}`;
+${selectEnded('lose', LOST)}`;
 
 /**
  * Jobs that are running while their session has ended: they were granted after the statement that ended it had read
@@ -143,7 +143,7 @@ with candidate as materialized (
   where ${byKey('j.id', 'u.id')} and j.fence = u.fence and j.state = ${stateLiteral('running')} and ${heldBy('u.session_id')}
   returning j.*
 ), ${loseJobs(OF_SAME_SESSION)}
-${selectChanges({ ...LOST, released: { verb: "'release'" } })}`;
+${selectEnded('lose', { ...LOST, released: { verb: "'release'" } })}`;
 
 const USUAL = { verb: 'lose', from: 'running', to: 'ready' } as const;
 

@@ -1,8 +1,8 @@
 /** running → cancelled, for a batch: the worker has stopped the handler after a cancel. */
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
-import { type Change, runVerb, selectChanges } from './change.js';
-import { ENDED, finish } from './finish.js';
+import { type Change, runVerb } from './change.js';
+import { finish, selectEnded } from './finish.js';
 import { SAME_GRANT } from './same-grant.js';
 import { stateAfter } from './states.js';
 import { withAttempt } from './with-attempt.js';
@@ -25,7 +25,7 @@ const stop = sql('stop')`
 with outcome as (
   select * from json_to_recordset($1) as o(id uuid, fence int, run_ms double precision)
 ), ${ENDING}
-${selectChanges({ ended: ENDED })}`;
+${selectEnded('stop')}`;
 
 export function stopJobs(db: Runner, serverId: string, items: readonly Stop[]): Promise<Change[]> {
   const rows = items.map(({ id, fence, runMs }) => ({ id, fence, run_ms: runMs }));

@@ -146,6 +146,7 @@ const taken: Record<string, unknown[]> = {
     ['\u2028', 'é', '\u00a0'],
   ],
   onLost: ['rerun', 'hold'],
+  onFailure: ['work/on-failure', NAME],
   backoff: [
     { kind: 'exponential' },
     { kind: 'exponential', base: '2s', factor: 1, max: 60_000, jitter: 0 },
@@ -242,6 +243,7 @@ const refused: Record<string, unknown[]> = {
     ['\u0001'],
   ],
   onLost: ['', 'keep', 'Hold', true, 1, ['hold']],
+  onFailure: ['', 'a b', '/a', `${NAME}x`, 1, ['a']],
   backoff: [
     'fast',
     1,
@@ -288,6 +290,7 @@ const ALL = {
   ...{ type: 'all', queue: 'mail', priority: -5, maxAttempts: 3, timeout: '90s', retention: '3d', tags: ['a', 'b'] },
   ...{
     onLost: 'hold',
+    onFailure: 'work/on-failure',
     runAt: '2035-01-31T12:00:00.500+02:00',
     expiresAt: '2035-02-01T00:00:00Z',
     payload: { to: 'Ada' },

@@ -21,6 +21,15 @@ const work = defineJob({
   },
 });
 
+const fails = defineJob({
+  type: 'fails',
+  maxAttempts: 1,
+  run: () => {
+    throw new Error('on purpose');
+  },
+  onFailure: ({ job, error }) => ({ failed: job.id, reason: error.message }),
+});
+
 process.on('disconnect', () => process.exit(1));
 process.channel?.unref();
-await runWorker(createWorker({ jobs: [work], name, url: urls, slots: 5, journalDir }));
+await runWorker(createWorker({ jobs: [work, fails], name, url: urls, slots: 5, journalDir }));
