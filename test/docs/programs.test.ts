@@ -8,7 +8,7 @@ import { codeBlocks, ROOT, readPage } from './support/page.js';
 
 const MAX_README_LINES = 25;
 
-/** What each example prints. */
+/** What each example prints. A worker logs each failed attempt on the other stream. */
 const EXAMPLES: Record<string, string[]> = {
   'children.ts': ['resized: a.png at 200, b.png at 200, c.png at 200'],
   'quickstart.ts': ['Hello, world'],
@@ -17,6 +17,8 @@ const EXAMPLES: Record<string, string[]> = {
   'transactional-pg.ts': ['confirmed order-1', 'rolled back: job_not_found'],
   'transactional-postgres-js.ts': ['confirmed order-1', 'rolled back: job_not_found'],
 };
+
+const FAILED_ATTEMPTS: Record<string, number> = { 'children.ts': 1, 'retries.ts': 3 };
 
 const stage = createStage();
 let env: Record<string, string>;
@@ -58,6 +60,9 @@ describe('the examples', () => {
 
   it.concurrent.each(Object.entries(EXAMPLES))('%s runs and prints what it should', async (file, lines) => {
     const ended = await runTypeScript(join(ROOT, 'examples', file), { cwd: ROOT, env });
-    expect(ended).toEqual({ code: 0, stdout: `${lines.join('\n')}\n`, stderr: '' });
+    expect(ended).toMatchObject({ code: 0, stdout: `${lines.join('\n')}\n` });
+    const logged = ended.stderr.split('\n').filter((line) => line !== '');
+    const events = logged.map((line) => JSON.parse(line).event);
+    expect(events).toEqual(Array(FAILED_ATTEMPTS[file] ?? 0).fill('attempt.failed'));
   });
 });

@@ -82,7 +82,7 @@ describeMistakes('workers', [
   [
     'jobs under another name',
     () => createWorker({ handlers: [echo] } as never),
-    'createWorker: unknown option "handlers"; expected one of jobs, url, token, slots, queues, name, prefetch, drainTimeout, onLeaseLost, journalDir, discardDamagedJournal, ignorePause, logger',
+    'createWorker: unknown option "handlers"; expected one of jobs, url, token, ca, cert, key, slots, queues, name, prefetch, drainTimeout, onLeaseLost, journalDir, discardDamagedJournal, ignorePause, logger',
   ],
   [
     'a module instead of a list',

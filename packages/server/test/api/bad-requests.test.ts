@@ -99,7 +99,7 @@ const invalidRequests: [what: string, path: string, options: RequestOptions, ...
   ['a limit that is not a number', `${JOBS}?limit=many`, {}, 'limit', '"many"'],
   ['a filter given twice', `${JOBS}?queue=a&queue=b`, {}, 'queue', '["a","b"]'],
   ['a time that is none', `${JOBS}?createdAfter=yesterday`, {}, 'createdAfter', '"yesterday"'],
-  ['an endless cursor', `${JOBS}?cursor=${'a'.repeat(201)}`, {}, 'cursor', '200'],
+  ['an endless cursor', `${JOBS}?cursor=${'a'.repeat(LIMITS.cursorLength + 1)}`, {}, 'cursor', '1000'],
   ['a query where there is none', '/api/v1/stats?since=1', {}, '"since"'],
   ['an id in the path that is none', `${JOBS}/abc`, {}, 'id', '"abc"', 'UUID'],
   ['dots as an id', `${JOBS}/%2e%2e`, {}, 'id', '".."'],

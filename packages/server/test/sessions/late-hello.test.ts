@@ -94,11 +94,17 @@ describe('of a process that died and was followed by others with its journal', (
     expect(await bench.row(job.id)).toMatchObject({ state: 'running', session_id: ids.third, fence: job.fence });
   });
 
-  test('a session of another host is not ended', async () => {
+  test('a journal whose disk was moved to another host is inherited there', async () => {
+    const { ids, second, holds } = await prepare();
+    expect(await open({ ...second, host: 'elsewhere' })).toMatchObject({ held: holds });
+    expect(await sessionRow(ids.first)).toMatchObject({ ending: 'dead' });
+  });
+
+  test('a session whose resume key is not known is not ended, and the hello is refused', async () => {
     const { ids, second } = await prepare();
-    await open({ ...second, host: 'elsewhere' });
+    const guessed = [{ id: ids.first, resumeKey: 'a'.repeat(43) }];
+    await expect(open({ ...second, previousSessions: guessed })).rejects.toThrow('belongs to another worker');
     expect(await sessionRow(ids.first)).toMatchObject({ ended_at: null, ending: null });
-    expect(await open({ sessionId: ids.first, connection: 1000 })).toMatchObject({ held: [] });
   });
 });
 
