@@ -442,6 +442,18 @@ describe('a rule accepts', () => {
     expect(redCodes(made)).toEqual([]);
   });
 
+  test('S8: a lease that ran out before a late hello brought the session back and the next process took it over', () => {
+    const made = emptyRun();
+    const runs = [
+      { on: made.worker2, from: 100, to: 900 },
+      { on: made.worker1, from: 6000 },
+    ];
+    made.add({ id: 'repeated', runs, row: { lost: 1 } });
+    killWorker(made, made.worker2, 1000, { [grantKey('repeated', 1)]: 'succeeded' });
+    declareDead(made, made.worker2, 6500, true);
+    expect(redCodes(made)).toEqual([]);
+  });
+
   test('S2: an overlap right after a pause that took most of the lease', () => {
     const made = emptyRun();
     made.worker2.pauses.push({ from: 200, to: 6000 });

@@ -10,7 +10,7 @@
  *   workers.
  */
 import { blockedMs, blockingOf, runsByInstance } from '../evidence/blocked.js';
-import { type Evidence, grantsOf, type Instance } from '../evidence/evidence.js';
+import { type Evidence, grantsOf, type Instance, runsOf } from '../evidence/evidence.js';
 import { grantKey, type Journal } from '../evidence/journals.js';
 import type { Execution } from '../evidence/witness.js';
 import { isBrokenForever, ranMs } from '../system/units.js';
@@ -56,21 +56,18 @@ function checkWritten(run: Execution, blocking: readonly Execution[], journal: J
 
 /** Returns how many outcomes the journal had. */
 function checkDelivered(evidence: Evidence, { key }: Instance, journal: Journal, report: Report): number {
-  const takenOver = sessionsOf(evidence, true);
-  const declaredDead = sessionsOf(evidence, false);
   let undelivered = 0;
   for (const [grant, { outcome, isAcknowledged }] of journal) {
     if (isAcknowledged || (outcome !== 'succeeded' && outcome !== 'failed')) continue;
     undelivered += 1;
     const [id = '', fence] = grant.split(' ');
-    const grants = grantsOf(evidence, id);
-    const last = grants.at(-1);
+    const last = grantsOf(evidence, id).at(-1);
     const job = evidence.jobById.get(id);
-    const isLast = last?.fence === Number(fence);
-    const session = grants.find((each) => each.fence === Number(fence))?.sessionId ?? '';
-    const isRight = isLast
-      ? job?.state === outcome || job?.state === 'cancelled' || (job?.state === 'failed' && declaredDead.has(session))
-      : outcome !== 'succeeded' || !takenOver.has(session);
+    const hadRunOut = () => leaseRanOut(evidence, id, Number(fence));
+    const isRight =
+      last?.fence === Number(fence)
+        ? job?.state === outcome || job?.state === 'cancelled' || (job?.state === 'failed' && hadRunOut())
+        : outcome !== 'succeeded' || hadRunOut();
     report.check(isRight, () => {
       return `the journal of ${key} has ${id} fence ${fence} as ${outcome}; it is ${job?.state} with fence ${last?.fence}`;
     });
@@ -78,6 +75,14 @@ function checkDelivered(evidence: Evidence, { key }: Instance, journal: Journal,
   return undelivered;
 }
 
-function sessionsOf({ verdicts }: Evidence, takeover: boolean): Set<string> {
-  return new Set(verdicts.filter(({ isTakeover }) => isTakeover === takeover).map(({ sessionId }) => sessionId));
+/**
+ * Whether the session was declared dead after the execution began. Afterwards it may have come back to life for a
+ * short time (a hello of the dead process was on its way), so a takeover may be its last verdict.
+ */
+function leaseRanOut(evidence: Evidence, id: string, fence: number): boolean {
+  const sessionId = grantsOf(evidence, id).find((grant) => grant.fence === fence)?.sessionId;
+  const from = runsOf(evidence, id).find((run) => run.fence === fence)?.from ?? 0;
+  return evidence.verdicts.some(
+    (verdict) => verdict.sessionId === sessionId && !verdict.isTakeover && verdict.seenAt >= from,
+  );
 }
