@@ -32,6 +32,7 @@ const server = createServer(
       leaseMs: 30_000,
       pollMs: 1000,
       maxPending: 10_000,
+      requestMemoryBytes: 256 * 1024 ** 2,
       lateAfterMs: 10_000,
       poolSize: 8,
       logLevel: 'silent',

@@ -83,6 +83,10 @@ function lineAt(text: string, from: number): [line: string, next: number] {
 
 /** `place`: the index of the first job that it describes. */
 function readHead(line: string, place: number): BulkHead {
+  if (line.length > LIMITS.bodyBytes) {
+    const message = `the head line of jobs[${place}]: expected at most ${LIMITS.bodyBytes} characters, got ${line.length}`;
+    throw new DroverError('request_too_large', message, { limit: LIMITS.bodyBytes });
+  }
   let given: unknown;
   try {
     given = JSON.parse(line);

@@ -73,8 +73,12 @@ function sizeOf(origin: string, bound: string, limit: number | bigint): string {
   return `${bound} ${limit}${Number(limit) === 1 ? one : many}`;
 }
 
+const SHOWN_KEYS = 10;
+
 function unknownKeys(keys: string[]): string {
-  return `unknown ${keys.length === 1 ? 'field' : 'fields'} ${keys.map((key) => JSON.stringify(key)).join(', ')}`;
+  const shown = keys.slice(0, SHOWN_KEYS).map((key) => JSON.stringify(shortened(key)));
+  const more = keys.length > SHOWN_KEYS ? ` and ${keys.length - SHOWN_KEYS} more` : '';
+  return `unknown ${keys.length === 1 ? 'field' : 'fields'} ${shown.join(', ')}${more}`;
 }
 
 export function fieldName(path: readonly PropertyKey[]): string {
@@ -93,15 +97,37 @@ function valueAt(input: unknown, path: readonly PropertyKey[]): unknown {
 }
 
 function shorten(value: unknown): string {
-  const text = textOf(value);
+  return shortened(textOf(value, SHOWN_VALUE_LENGTH));
+}
+
+function shortened(text: string): string {
   return text.length > SHOWN_VALUE_LENGTH ? `${text.slice(0, SHOWN_VALUE_LENGTH)}…` : text;
 }
 
-function textOf(value: unknown): string {
-  try {
-    return JSON.stringify(value) ?? String(value);
-  } catch {
-    // nested deeper than the stack allows, or cyclic
-    return `a deeply nested ${Array.isArray(value) ? 'list' : 'object'}`;
+/** As JSON, approximately. Stops after `length` characters, because the value may be a whole request. */
+function textOf(value: unknown, length: number): string {
+  if (typeof value === 'string') return JSON.stringify(value.slice(0, length + 1));
+  if (value instanceof Date) return JSON.stringify(value);
+  if (typeof value !== 'object' || value === null) return String(value);
+  return Array.isArray(value) ? listText(value, length) : objectText(value, length);
+}
+
+function listText(list: readonly unknown[], length: number): string {
+  let text = '[';
+  for (const item of list) {
+    if (text.length > length) return text;
+    text += `${text.length > 1 ? ',' : ''}${textOf(item, length - text.length)}`;
   }
+  return `${text}]`;
+}
+
+function objectText(object: object, length: number): string {
+  let text = '{';
+  for (const key in object) {
+    if (text.length > length) return text;
+    const comma = text.length > 1 ? ',' : '';
+    const value = (object as Readonly<Record<string, unknown>>)[key];
+    text += `${comma}${JSON.stringify(key.slice(0, length))}:${textOf(value, length - text.length)}`;
+  }
+  return `${text}}`;
 }

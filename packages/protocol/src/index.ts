@@ -44,6 +44,10 @@ export {
   jobSchema,
   jobStateSchema,
   jobWithAttemptsSchema,
+  LARGE_JOB_PARTS,
+  type LargeJobPart,
+  type ListedJob,
+  listedJobSchema,
   type NewJob,
   type NewJobInput,
   newJobSchema,
@@ -72,7 +76,7 @@ export {
   jobDefaultsShape,
   STORED_OPTION_NAMES,
 } from './job-options.js';
-export { isStorableJson, isTooDeep, type JsonShape, jsonShape } from './json-shape.js';
+export { checkJsonShape, isStorableJson, isTooDeep, type JsonShape, jsonShape } from './json-shape.js';
 export { LIMITS } from './limits.js';
 export { nearest } from './nearest.js';
 export {

@@ -83,6 +83,18 @@ export const jobSchema = z.object({
 });
 export type Job = z.infer<typeof jobSchema>;
 
+/** The parts of a job that may be large. Lists have them only if the caller asks for them. */
+export const LARGE_JOB_PARTS = ['payload', 'result', 'progress', 'stack'] as const;
+export type LargeJobPart = (typeof LARGE_JOB_PARTS)[number];
+
+/** A job in a list. */
+export const listedJobSchema = jobSchema.extend({
+  payload: z.unknown().optional(),
+  progress: z.unknown().optional(),
+  result: z.unknown().optional(),
+});
+export type ListedJob = z.infer<typeof listedJobSchema>;
+
 export const jobWithAttemptsSchema = jobSchema.extend({ attempts: z.array(attemptSchema) });
 export type JobWithAttempts = z.infer<typeof jobWithAttemptsSchema>;
 

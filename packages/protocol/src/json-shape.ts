@@ -2,6 +2,7 @@
  * What JSON text would cost to parse, found without parsing it: a short text can stand for millions of values that take
  * a hundred times its memory.
  */
+import { DroverError } from './errors.js';
 import { LIMITS } from './limits.js';
 
 export type JsonShape = {
@@ -20,12 +21,14 @@ const CLOSING_BRACKET = 0x5d;
 const OPENING_BRACE = 0x7b;
 const CLOSING_BRACE = 0x7d;
 
-/** For text that is not JSON the numbers have no meaning. */
-export function jsonShape(text: string): JsonShape {
+const UNBOUNDED: JsonShape = { depth: Number.POSITIVE_INFINITY, values: Number.POSITIVE_INFINITY };
+
+/** Stops as soon as it has found more than `most`. For text that is not JSON the numbers have no meaning. */
+export function jsonShape(text: string, most = UNBOUNDED): JsonShape {
   let depth = 0;
   let deepest = 0;
   let values = 0;
-  for (let place = 0; place < text.length; place++) {
+  for (let place = 0; place < text.length && values <= most.values && deepest <= most.depth; place++) {
     switch (text.charCodeAt(place)) {
       case QUOTE:
         place = endOfString(text, place);
@@ -66,7 +69,28 @@ function isEscaped(text: string, place: number): boolean {
 const CHARACTERS_PER_LEVEL = 2;
 
 export function isTooDeep(text: string): boolean {
-  return text.length > CHARACTERS_PER_LEVEL * LIMITS.payloadDepth && jsonShape(text).depth > LIMITS.payloadDepth;
+  if (text.length <= CHARACTERS_PER_LEVEL * LIMITS.payloadDepth) return false;
+  return jsonShape(text, { ...UNBOUNDED, depth: LIMITS.payloadDepth }).depth > LIMITS.payloadDepth;
+}
+
+/** A payload may have the deepest nesting, and is nested in its request itself. */
+const JSON_LIMITS: JsonShape = { depth: LIMITS.payloadDepth + 10, values: LIMITS.jsonValues };
+/** Shorter text stands for little memory, whatever it contains. */
+const CHEAP_LENGTH = 2000;
+
+/** Checks what JSON text would cost before it is parsed. Returns the number of its values, approximately; throws DroverError. */
+export function checkJsonShape(text: string, name: string): number {
+  if (text.length <= CHEAP_LENGTH) return 0;
+  const { depth, values } = jsonShape(text, JSON_LIMITS);
+  if (depth > JSON_LIMITS.depth) {
+    const message = `${name}: expected at most ${JSON_LIMITS.depth} levels of lists and objects, got more`;
+    throw new DroverError('invalid_request', message);
+  }
+  if (values > JSON_LIMITS.values) {
+    const message = `${name}: expected at most ${JSON_LIMITS.values} values, got more; split it`;
+    throw new DroverError('request_too_large', message, { limit: JSON_LIMITS.values });
+  }
+  return values;
 }
 
 /** Whether PostgreSQL accepts the text as `json`. */

@@ -10,8 +10,14 @@ export const LIMITS = {
   progressBytes: 64 * 1024,
   /** Jobs in one `POST /jobs/batch`. */
   batchJobs: 10_000,
-  /** Bytes of one HTTP request body. */
+  /** Bytes of one HTTP request body with many jobs. */
   requestBytes: 64 * 1024 * 1024,
+  /** Bytes of one with a single job: the largest payload that an operator can allow, and room for the rest. */
+  jobRequestBytes: 33 * 1024 * 1024,
+  /** Bytes of any other. */
+  bodyBytes: 1024 * 1024,
+  /** Values and keys in one request body or frame, which take much more memory than their text. */
+  jsonValues: 1_000_000,
   /** Calls of one call stream that wait for answers. */
   callsUnderWay: 1000,
   /** Bytes of one frame on the worker stream. */
@@ -46,6 +52,8 @@ export const LIMITS = {
   /** Earlier sessions that a worker may name in its hello. */
   previousSessions: 100,
   pageSize: 1000,
+  /** Bytes after which a page of a list ends, whatever its size. */
+  pageBytes: 4 * 1024 * 1024,
   cursorLength: 1000,
   /** Characters of a cron pattern. */
   cronLength: 256,

@@ -6,7 +6,15 @@ import { z } from 'zod';
 import { BULK_MEDIA_TYPE, checkBatchSize } from './bulk.js';
 import { durationSchema } from './duration.js';
 import { idSchema, listSchema, nameSchema, noteSchema, tagSchema, textSchema, timeSchema } from './fields.js';
-import { enqueuedSchema, jobSchema, jobStateSchema, jobWithAttemptsSchema, newJobSchema } from './job.js';
+import {
+  enqueuedSchema,
+  jobSchema,
+  jobStateSchema,
+  jobWithAttemptsSchema,
+  LARGE_JOB_PARTS,
+  listedJobSchema,
+  newJobSchema,
+} from './job.js';
 import { LIMITS } from './limits.js';
 import {
   backfilledSchema,
@@ -37,6 +45,8 @@ export type Route = {
   readonly body?: z.ZodType;
   /** The media type of a body that the handler parses itself. Other bodies are JSON and match `body`. */
   readonly bodyType?: string;
+  /** Bytes of the body. Default: `LIMITS.bodyBytes`. */
+  readonly bodyBytes?: number;
   readonly answer: z.ZodType;
   /** The status of success. Default: 200. */
   readonly status?: number;
@@ -66,6 +76,7 @@ export const listJobsQuery = z.strictObject({
   createdBefore: timeSchema.optional(),
   finishedAfter: timeSchema.optional(),
   finishedBefore: timeSchema.optional(),
+  include: listOf(z.enum(LARGE_JOB_PARTS)),
   limit: z.coerce.number().int().min(1).max(LIMITS.pageSize).default(50),
   cursor: textSchema(LIMITS.cursorLength).optional(),
 });
@@ -222,6 +233,7 @@ export const ROUTES = {
     summary: 'Add one job. A repetition with the same id adds no second job.',
     roles: ['client', 'operator', 'admin'],
     body: newJobSchema,
+    bodyBytes: LIMITS.jobRequestBytes,
     answer: enqueuedSchema,
     status: 201,
   },
@@ -233,6 +245,7 @@ export const ROUTES = {
     body: z.strictObject({
       jobs: listSchema(newJobSchema, { max: LIMITS.batchJobs, checkLength: checkBatchSize }),
     }),
+    bodyBytes: LIMITS.requestBytes,
     answer: z.object({ items: z.array(enqueuedSchema) }),
     status: 201,
   },
@@ -242,6 +255,7 @@ export const ROUTES = {
     summary: `Add up to ${LIMITS.batchJobs} jobs in the bulk format, whose payloads servers do not parse: all of them or none.`,
     roles: ['client', 'operator', 'admin'],
     bodyType: BULK_MEDIA_TYPE,
+    bodyBytes: LIMITS.requestBytes,
     answer: z.object({ existed: z.array(z.int()).describe('the indexes of the jobs that existed already, from 0') }),
     status: 201,
   },
@@ -251,7 +265,7 @@ export const ROUTES = {
     summary: 'List jobs, newest id first.',
     roles: readers,
     query: listJobsQuery,
-    answer: pageOf(jobSchema),
+    answer: pageOf(listedJobSchema),
   },
   getJob: {
     method: 'GET',

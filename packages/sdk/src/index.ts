@@ -12,6 +12,8 @@ export {
   type JobError,
   type JobState,
   type JobWithAttempts,
+  type LargeJobPart,
+  type ListedJob,
   type NewScheduleInput,
   type Occurrence,
   type Pause,

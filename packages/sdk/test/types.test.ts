@@ -12,6 +12,7 @@ import {
   type JobContext,
   type JobHandle,
   type JobWithAttempts,
+  type ListedJob,
   snooze,
 } from '../src/index.js';
 import { enqueueManyWith, enqueueWith } from '../src/postgres/index.js';
@@ -45,7 +46,7 @@ export async function inferred(): Promise<void> {
   expectTypeOf(client.job('id')).toEqualTypeOf<JobHandle<unknown>>();
   expectTypeOf(await client.enqueueMany(declared, [{ to: 'a' }])).toEqualTypeOf<EnqueuedJob<number>[]>();
   expectTypeOf(await client.enqueue('by-name', { any: 'thing' })).toEqualTypeOf<EnqueuedJob<unknown>>();
-  expectTypeOf((await client.list()).items).toEqualTypeOf<Job[]>();
+  expectTypeOf((await client.list({ include: ['payload'] })).items).toEqualTypeOf<ListedJob[]>();
   await client.enqueue(bare);
   await client.enqueue(bare, { any: 'thing' }, { delay: '1m' });
   defineSchedule({ name: 'daily', cron: '@daily', job: greet, payload: { name: 'world' } });

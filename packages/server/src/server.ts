@@ -12,6 +12,7 @@ import { createAuthorizer } from './api/auth.js';
 import { createCallStream } from './api/call-stream.js';
 import { createHandlers } from './api/handlers.js';
 import { createHttpServer } from './api/http-server.js';
+import { createMemoryBudget } from './base/memory-budget.js';
 import { within } from './base/within.js';
 import type { ServerConfig } from './config/server-config.js';
 import { connectDatabase, type Database } from './db/database.js';
@@ -209,8 +210,9 @@ function buildApi({ config, logger, identity, metrics, db }: Base, parts: ApiPar
     certificateExpiresAt: certificate && (() => certificate.expiresAt),
   });
   const handlers = createHandlers({ engine, schedules, db, config });
-  const http = createHttpServer({ handlers, config, logger, serverId });
-  const calls = createCallStream({ handlers, config, logger });
+  const memory = createMemoryBudget(config.requestMemoryBytes);
+  const http = createHttpServer({ handlers, config, logger, serverId, memory });
+  const calls = createCallStream({ handlers, config, logger, memory });
   routeUpgrades(http.server, { [STREAM_PATH]: stream, [CALLS_PATH]: calls }, (error) => ({
     'drover-server': serverId,
     ...errorHeaders(error),

@@ -5,8 +5,9 @@
  */
 import {
   type Duration,
-  type Job,
   type JobState,
+  type LargeJobPart,
+  type ListedJob,
   type Pause,
   type Queue,
   type RouteAnswer,
@@ -54,6 +55,8 @@ export type JobFilter = {
   createdBefore?: string | Date | undefined;
   finishedAfter?: string | Date | undefined;
   finishedBefore?: string | Date | undefined;
+  /** Parts that a list leaves out otherwise: payloads, results, progress, and the stacks of errors. */
+  include?: readonly LargeJobPart[] | undefined;
   limit?: number | undefined;
   cursor?: string | undefined;
 };
@@ -129,13 +132,16 @@ export class Client {
     return new JobHandle(this.#api, id, definition);
   }
 
-  /** One page of jobs, newest first, as they are stored: payloads and results are not checked against a schema. */
+  /**
+   * One page of jobs, newest first, as they are stored: payloads and results are not checked against a schema. A page
+   * also ends at 4 MiB.
+   */
   list(filter: JobFilter = {}): Promise<JobPage> {
     return this.#api.call('listJobs', { query: filter });
   }
 
   /** All matching jobs; fetches page after page. */
-  async *listAll(filter: JobFilter = {}): AsyncGenerator<Job, void, undefined> {
+  async *listAll(filter: JobFilter = {}): AsyncGenerator<ListedJob, void, undefined> {
     let { cursor } = filter;
     do {
       const page = await this.list({ ...filter, cursor });

@@ -2,7 +2,7 @@
  * Maps every error to an entry of the error table, whether it comes from our own code, the database, the HTTP
  * framework or Node's parser. Unexpected errors become `internal`: the answer has no detail, the log has all.
  */
-import { DroverError, ERRORS, LIMITS } from '@drover/protocol';
+import { DroverError, ERRORS } from '@drover/protocol';
 import type { Logger } from 'pino';
 import { DatabaseError, isPassing } from '../db/database-error.js';
 
@@ -18,12 +18,6 @@ type FrameworkError = { code?: unknown; statusCode?: unknown; message: string };
 const FRAMEWORK_ERRORS: Record<string, () => DroverError> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: () =>
     new DroverError('unsupported_media_type', 'expected a body with the header content-type: application/json'),
-  FST_ERR_CTP_BODY_TOO_LARGE: () =>
-    new DroverError('request_too_large', `the request body is over the limit of ${LIMITS.requestBytes} bytes`, {
-      limit: LIMITS.requestBytes,
-    }),
-  FST_ERR_CTP_INVALID_CONTENT_LENGTH: () =>
-    new DroverError('invalid_request', 'the body is not as long as the header content-length says'),
 };
 
 export function toDroverError(error: unknown): DroverError {

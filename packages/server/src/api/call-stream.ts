@@ -9,6 +9,8 @@ import type { Duplex } from 'node:stream';
 import { answerText, CALLED_ROUTE, type CallFrame, DroverError, LIMITS, parseCall, ROUTES } from '@drover/protocol';
 import type { Logger } from 'pino';
 import { type WebSocket, WebSocketServer } from 'ws';
+import { jsonOf } from '../base/json-text.js';
+import type { MemoryBudget, MemoryShare } from '../base/memory-budget.js';
 import type { ServerConfig } from '../config/server-config.js';
 import { sendText } from '../sockets/text-frame.js';
 import type { Stream } from '../sockets/upgrades.js';
@@ -25,6 +27,8 @@ type CallStreamDeps = {
   handlers: Pick<RouteHandlers, typeof CALLED_ROUTE>;
   config: Pick<ServerConfig, 'host' | 'tokens' | 'insecure' | 'tls'>;
   logger: Logger;
+  /** Of the requests in progress. */
+  memory: MemoryBudget;
 };
 
 /** The first line of a call comes before its body. */
@@ -36,7 +40,7 @@ const POLICY_VIOLATION = 1008;
 const TOO_MANY = `more than ${LIMITS.callsUnderWay} calls wait for their answers`;
 const ROUTE = ROUTES[CALLED_ROUTE];
 
-export function createCallStream({ handlers, config, logger }: CallStreamDeps): CallStream {
+export function createCallStream({ handlers, config, logger, memory }: CallStreamDeps): CallStream {
   const admit = createAuthorizer(config, ROUTE.roles);
   const server = new WebSocketServer({ noServer: true, perMessageDeflate: false, maxPayload: MAX_FRAME_BYTES });
   const sockets = new Set<WebSocket>();
@@ -49,12 +53,26 @@ export function createCallStream({ handlers, config, logger }: CallStreamDeps): 
     sockets.add(socket);
     socket.on('error', (error) => logger.debug({ err: error }, 'a call stream failed'));
     socket.on('close', () => sockets.delete(socket));
+    const arriving = memory.share();
+    socket.on('close', arriving.release);
+    // before the listener of ws, which may emit the last message of this chunk
+    carrier.prependListener('data', (chunk: Buffer) => {
+      try {
+        arriving.take(chunk.length);
+      } catch {
+        // the client repeats its calls over HTTP, which can refuse them one by one
+        socket.terminate();
+      }
+    });
     socket.on('message', (data, isBinary) => {
+      arriving.release();
       const call = isBinary ? undefined : parseCall(data.toString());
       if (!call) return socket.close(POLICY_VIOLATION, 'expected the number of the call on the first line');
       if (++calls > LIMITS.callsUnderWay) return socket.close(POLICY_VIOLATION, TOO_MANY);
       underWay += 1;
-      void answerCall(call, principal, { handlers, logger }).then((text) => {
+      const share = memory.share();
+      void answerCall(call, principal, { handlers, logger, share }).then((text) => {
+        share.release();
         // counted until it is sent, so that a client that does not read its answers cannot fill our memory
         sendText(socket, carrier, text, () => {
           calls -= 1;
@@ -93,10 +111,11 @@ export function createCallStream({ handlers, config, logger }: CallStreamDeps): 
 async function answerCall(
   { number, body }: CallFrame,
   principal: Principal,
-  { handlers, logger }: Pick<CallStreamDeps, 'handlers' | 'logger'>,
+  { handlers, logger, share }: Pick<CallStreamDeps, 'handlers' | 'logger'> & { share: MemoryShare },
 ): Promise<string> {
   let status: number = ROUTE.status;
   try {
+    share.take(body.length);
     const found = await handlers[CALLED_ROUTE]({
       ...{ params: undefined, query: undefined, body, by: principal.name },
       gone: () => new AbortController().signal,
@@ -104,7 +123,7 @@ async function answerCall(
         status = other;
       },
     });
-    return answerText({ number, status, retryAfterS: undefined, body: JSON.stringify(found) });
+    return answerText({ number, status, retryAfterS: undefined, body: String(jsonOf(found)) });
   } catch (error) {
     const known = toDroverError(error);
     logError(logger, known, { method: ROUTE.method, url: ROUTE.path });

@@ -15,6 +15,7 @@ import { DroverError, LIMITS } from '@drover/protocol';
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
 import type { Logger } from 'pino';
 import { isLoopback } from '../base/is-loopback.js';
+import type { MemoryBudget } from '../base/memory-budget.js';
 import type { ServerConfig } from '../config/server-config.js';
 import { requireCertificate } from '../tls/require-certificate.js';
 import { errorHeaders, logError, toDroverError } from './answer-error.js';
@@ -30,6 +31,8 @@ export type HttpServerDeps = {
   config: Pick<ServerConfig, 'host' | 'port' | 'tokens' | 'insecure' | 'tls'>;
   logger: Logger;
   serverId: string;
+  /** Of the requests in progress. */
+  memory: MemoryBudget;
 };
 
 export type HttpServer = {
@@ -55,7 +58,7 @@ const HANDSHAKE_TIMEOUT_MS = 10_000;
 const STRICT_TRANSPORT = 'max-age=31536000';
 
 export function createHttpServer(deps: HttpServerDeps): HttpServer {
-  const { handlers, config, logger, serverId } = deps;
+  const { handlers, config, logger, serverId, memory } = deps;
   const browserGuard = createBrowserGuard(config);
   const goneSignals = createGoneSignals();
   let closing: Promise<void> | undefined;
@@ -77,6 +80,7 @@ export function createHttpServer(deps: HttpServerDeps): HttpServer {
   if (config.tls?.clientCaFile !== undefined) requireCertificate(app.server as unknown as HttpsServer, logger);
   mountRoutes(app, {
     handlers,
+    memory,
     authenticator: createAuthenticator(config),
     goneSignal: (reply) => goneSignals.of(reply.raw),
     isClosing: () => closing !== undefined,
@@ -125,7 +129,6 @@ function createApp(
   const secure = (tls === undefined ? {} : { https: { ...parser, ...tlsOptions(tls) } }) as object;
   const app = fastify({
     logger: false,
-    bodyLimit: LIMITS.requestBytes,
     connectionTimeout: SILENCE_TIMEOUT_MS,
     requestTimeout: REQUEST_TIMEOUT_MS,
     keepAliveTimeout: KEEP_ALIVE_MS,

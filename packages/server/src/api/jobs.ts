@@ -1,5 +1,6 @@
 /** The routes under /jobs. */
 import { DroverError, isFinished, type JobState, LIMITS, readBulk, statesBefore } from '@drover/protocol';
+import { JsonText } from '../base/json-text.js';
 import type { ServerConfig } from '../config/server-config.js';
 import type { Runner } from '../db/database.js';
 import type { Engine } from '../engine/engine.js';
@@ -79,7 +80,8 @@ export function jobHandlers({ engine, db, config }: JobsDeps): JobRoutes {
         outcome = found(await findOutcome(db, id), id);
       }
       const { state, result, error } = outcome;
-      return { id, state, finished: isFinished(state), result: result ?? null, error: error ?? null };
+      const head = JSON.stringify({ id, state, finished: isFinished(state) }).slice(0, -1);
+      return new JsonText(`${head},"result":${result ?? 'null'},"error":${error ?? 'null'}}`);
     },
   };
 }

@@ -1,15 +1,20 @@
 /** Mounts the routes of the table, each with its handler, and the answer for requests that none of them takes. */
+import type { IncomingMessage } from 'node:http';
 import { DroverError, ROUTES, type Route, type RouteName } from '@drover/protocol';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
+import { jsonOf } from '../base/json-text.js';
+import type { MemoryBudget } from '../base/memory-budget.js';
 import { type Authenticator, requireKnown, requireRole } from './auth.js';
-import { JSON_TYPE, NO_BODY, parseWith, type RequestText, readBody, readText } from './read-body.js';
+import { JSON_TYPE, parseWith, readBody, type SentBody } from './read-body.js';
 import type { Call, RouteHandlers } from './route-handler.js';
 import { methodsAt } from './route-paths.js';
 
 export type MountDeps = {
   handlers: RouteHandlers;
   authenticator: Authenticator;
+  /** Of the requests in progress. */
+  memory: MemoryBudget;
   /** Aborts when the client has disconnected or the server stops. */
   goneSignal(reply: FastifyReply): AbortSignal;
   /** Whether connections close after their answer. */
@@ -25,10 +30,7 @@ const BODY_TYPES = [JSON_TYPE, ...new Set(Object.values(ROUTES).flatMap((route: 
 export function mountRoutes(app: FastifyInstance, deps: MountDeps): void {
   app.removeAllContentTypeParsers();
   for (const mediaType of BODY_TYPES) {
-    app.addContentTypeParser(mediaType, { parseAs: 'buffer' }, async (_request: FastifyRequest, body: Buffer) => ({
-      text: readText(body),
-      mediaType,
-    }));
+    app.addContentTypeParser(mediaType, async (_: FastifyRequest, stream: IncomingMessage) => ({ stream, mediaType }));
   }
   for (const name of Object.keys(ROUTES) as RouteName[]) mountRoute(app, name, deps);
   app.setNotFoundHandler((request, reply) => refuseUnknown(deps.authenticator, request, reply));
@@ -53,7 +55,7 @@ function mountRoute(app: FastifyInstance, name: RouteName, deps: MountDeps): voi
       const call = {
         params: route.params && parseWith(route.params, request.params),
         query: querySchema && parseWith(querySchema, request.query),
-        body: readBody(route, (request.body as RequestText | undefined) ?? NO_BODY),
+        body: await bodyOf(route, request, reply, deps.memory),
         get by() {
           return authenticator.authenticate(request)?.name ?? 'anyone';
         },
@@ -64,9 +66,21 @@ function mountRoute(app: FastifyInstance, name: RouteName, deps: MountDeps): voi
       if (deps.isClosing()) reply.header('connection', 'close');
       return typeof answer === 'string'
         ? reply.type(route.mediaType ?? PLAIN_TEXT).send(answer)
-        : reply.type(JSON_ANSWER).send(JSON.stringify(answer));
+        : reply.type(JSON_ANSWER).send(jsonOf(answer));
     },
   });
+}
+
+async function bodyOf(route: Route, request: FastifyRequest, reply: FastifyReply, memory: MemoryBudget) {
+  const sent = request.body as SentBody | undefined;
+  const share = memory.share();
+  if (sent) reply.raw.once('close', share.release);
+  try {
+    return await readBody(route, sent, share);
+  } finally {
+    // the rest of a body that was refused is not read
+    if (sent && !sent.stream.readableEnded) reply.header('connection', 'close');
+  }
 }
 
 function refuseUnknown(authenticator: Authenticator, request: FastifyRequest, reply: FastifyReply): void {

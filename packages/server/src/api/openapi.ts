@@ -16,6 +16,7 @@ import {
   jobSchema,
   jobStateSchema,
   jobWithAttemptsSchema,
+  listedJobSchema,
   nameSchema,
   newCalendarSchema,
   newJobSchema,
@@ -32,6 +33,7 @@ import {
   timeSchema,
 } from '@drover/protocol';
 import { z } from 'zod';
+import { JsonText } from '../base/json-text.js';
 import { VERSION } from '../version.js';
 import { JSON_TYPE } from './read-body.js';
 
@@ -58,6 +60,7 @@ const ANSWER_SCHEMAS = {
   JobError: jobErrorSchema,
   Attempt: attemptSchema,
   Job: jobSchema,
+  ListedJob: listedJobSchema,
   JobWithAttempts: jobWithAttemptsSchema,
   Enqueued: enqueuedSchema,
   Queue: ROUTES.listQueues.answer.shape.items.element,
@@ -114,11 +117,11 @@ const ERROR_SCHEMA: JsonSchema = {
 
 const COMPONENTS = '#/components/schemas/';
 
-let made: Json | undefined;
+let made: JsonText | undefined;
 
-/** Generated once, on first use. */
-export function openApiDocument(): Json {
-  made ??= makeDocument();
+/** Generated and encoded once, on first use: everyone may ask for it. */
+export function openApiDocument(): JsonText {
+  made ??= new JsonText(Buffer.from(JSON.stringify(makeDocument())));
   return made;
 }
 

@@ -1,33 +1,23 @@
 /**
- * Parses the bytes of a request into the input of its route.
+ * Reads the body of a request and parses it into the input of its route. What it costs is limited before it is spent:
+ * its bytes by the route, its shape before it is parsed, and its memory by what all requests of the server may take.
  *
  * Uses plain JSON.parse. Fastify's own parser rejects "__proto__" as a protection against merging, but nothing here
  * merges its input, and JSON.parse makes such a key an ordinary one.
  */
 import { isUtf8 } from 'node:buffer';
-import { DroverError, invalidInput, type Route } from '@drover/protocol';
+import type { IncomingMessage } from 'node:http';
+import { checkJsonShape, DroverError, invalidInput, LIMITS, type Route } from '@drover/protocol';
 import type { z } from 'zod';
+import type { MemoryShare } from '../base/memory-budget.js';
 
 export const JSON_TYPE = 'application/json';
 
-/** The text of a body and its declared type. */
-export type RequestText = { text: string; mediaType: string };
-export const NO_BODY: RequestText = { text: '', mediaType: '' };
+/** A body that has not been read, and its declared type. */
+export type SentBody = { stream: IncomingMessage; mediaType: string };
 
-export function readText(body: Buffer): string {
-  if (!isUtf8(body)) throw new DroverError('invalid_json', 'the body is not valid JSON: it is not UTF-8');
-  return body.toString('utf8');
-}
-
-/** Undefined for an empty body: some clients send the content type with it. */
-function readJson(text: string): unknown {
-  if (text === '') return undefined;
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    throw new DroverError('invalid_json', `the body is not valid JSON: ${(error as Error).message}`);
-  }
-}
+/** Bytes of memory for one parsed value, approximately. */
+const VALUE_BYTES = 64;
 
 /** Throws invalid_request with the error in the input. */
 export function parseWith(schema: z.ZodType, input: unknown): unknown {
@@ -37,14 +27,66 @@ export function parseWith(schema: z.ZodType, input: unknown): unknown {
 }
 
 /** The body as its route expects it. A route without a body refuses one instead of ignoring it. */
-export function readBody(route: Route, body: RequestText): unknown {
+export async function readBody(route: Route, sent: SentBody | undefined, memory: MemoryShare): Promise<unknown> {
+  const text = sent ? readText(await receive(sent.stream, route.bodyBytes ?? LIMITS.bodyBytes, memory)) : '';
   const expected = route.bodyType ?? JSON_TYPE;
-  if (body.text !== '' && body.mediaType !== expected) {
-    throw new DroverError('unsupported_media_type', `content-type: expected ${expected}, got ${body.mediaType}`);
+  if (sent && text !== '' && sent.mediaType !== expected) {
+    throw new DroverError('unsupported_media_type', `content-type: expected ${expected}, got ${sent.mediaType}`);
   }
-  if (route.bodyType !== undefined) return body.text;
-  const json = readJson(body.text);
+  if (route.bodyType !== undefined) return text;
+  const json = readJson(text, memory);
   return route.body ? parseWith(route.body, json) : refuseBody(json);
+}
+
+/** A body of known length is refused before it has come. */
+async function receive(stream: IncomingMessage, limitBytes: number, memory: MemoryShare): Promise<Buffer> {
+  const declared = Number(stream.headers['content-length'] ?? 0);
+  if (declared > limitBytes) throw tooLarge(limitBytes);
+  memory.check(declared);
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  return new Promise((resolve, reject) => {
+    function receiveChunk(chunk: Buffer): void {
+      bytes += chunk.length;
+      try {
+        if (bytes > limitBytes) throw tooLarge(limitBytes);
+        memory.take(chunk.length);
+        chunks.push(chunk);
+      } catch (error) {
+        stream.off('data', receiveChunk);
+        stream.resume();
+        reject(error);
+      }
+    }
+    stream.on('data', receiveChunk);
+    stream.on('end', () => resolve(Buffer.concat(chunks, bytes)));
+    stream.on('error', (cause) => reject(interrupted(cause)));
+  });
+}
+
+function tooLarge(limit: number): DroverError {
+  return new DroverError('request_too_large', `the request body is over the limit of ${limit} bytes`, { limit });
+}
+
+function interrupted(cause: Error): DroverError {
+  const message = 'the connection ended before the whole body had come';
+  return new DroverError('invalid_request', message, undefined, { cause });
+}
+
+function readText(body: Buffer): string {
+  if (!isUtf8(body)) throw new DroverError('invalid_json', 'the body is not valid JSON: it is not UTF-8');
+  return body.toString('utf8');
+}
+
+/** Undefined for an empty body: some clients send the content type with it. */
+function readJson(text: string, memory: MemoryShare): unknown {
+  if (text === '') return undefined;
+  memory.take(checkJsonShape(text, '(body)') * VALUE_BYTES);
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new DroverError('invalid_json', `the body is not valid JSON: ${(error as Error).message}`);
+  }
 }
 
 function refuseBody(body: unknown): undefined {

@@ -1,6 +1,7 @@
 /** The type of a route's handler, derived from the route's own schemas. */
 import type { ROUTES, RouteAnswer, RouteName } from '@drover/protocol';
 import type { z } from 'zod';
+import type { JsonText } from '../base/json-text.js';
 
 type RouteOf<Name extends RouteName> = (typeof ROUTES)[Name];
 type Body<Name extends RouteName> = RouteOf<Name> extends { bodyType: string } ? string : Parsed<Name, 'body'>;
@@ -23,7 +24,9 @@ export type Call<Name extends RouteName> = {
   readonly setStatus: (status: number) => void;
 };
 
-export type RouteHandler<Name extends RouteName> = (call: Call<Name>) => Promise<RouteAnswer<Name>> | RouteAnswer<Name>;
+type Answer<Name extends RouteName> = RouteAnswer<Name> | JsonText;
+
+export type RouteHandler<Name extends RouteName> = (call: Call<Name>) => Promise<Answer<Name>> | Answer<Name>;
 
 /** One handler for each route: a route without one does not compile. */
 export type RouteHandlers = { readonly [Name in RouteName]: RouteHandler<Name> };

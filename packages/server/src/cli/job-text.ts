@@ -1,8 +1,8 @@
 /** Jobs as text for the terminal. */
-import { formatDuration, type Job, type JobWithAttempts } from '@drover/protocol';
+import { formatDuration, type Job, type JobWithAttempts, type ListedJob } from '@drover/protocol';
 import { type Cell, formatFields, formatSpan, formatTable, formatTime, printable } from './output.js';
 
-export function jobsText(jobs: readonly Job[], nextCursor: string | null): string {
+export function jobsText(jobs: readonly ListedJob[], nextCursor: string | null): string {
   if (jobs.length === 0) return 'no jobs';
   const rows = jobs.map((job): Cell[] => [
     ...[job.id, job.type, job.queue, job.state, `${job.attempt}/${job.maxAttempts}`],

@@ -17,6 +17,7 @@ export function toServerConfig(settings: Settings, databaseUrl: string): ServerC
     ...{ port, host, databaseUrl, tokens, insecure, publicUrl, maxPending, poolSize, logLevel },
     tls: toTlsConfig(settings),
     retentionMs: settings.retention,
+    requestMemoryBytes: settings.requestMemory,
     payloadLimitBytes: settings.payloadLimit,
     resultLimitBytes: settings.resultLimit,
     beatMs: settings.beat,

@@ -44,6 +44,8 @@ export type ServerConfig = {
   lateAfterMs: number;
   /** Jobs that wait in this server's memory before it answers 429. */
   maxPending: number;
+  /** Bytes of requests in progress, and of what they are parsed into, before it answers 429. */
+  requestMemoryBytes: number;
   /** Connections of each of the server's pools. */
   poolSize: number;
   logLevel: LogLevel;

@@ -180,6 +180,12 @@ export const SETTINGS = {
     description: 'Limit of jobs in the memory of one server; above it new jobs are refused with status 429.',
     commands: servers,
   },
+  requestMemory: {
+    kind: bytes(1024 ** 2, 1024 ** 4),
+    default: '256MiB',
+    description: 'Memory for the requests that one server handles at once; above it they are refused with status 429.',
+    commands: servers,
+  },
   poolSize: {
     kind: integer(1, 1000),
     default: 4,

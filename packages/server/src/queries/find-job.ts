@@ -5,14 +5,22 @@
  * The history has no unique key over all its days, so the id is looked up in each day's index. Days before the job
  * can have been created are skipped (see earliestFinish).
  */
-import type { Job, JobError, JobState, JobWithAttempts } from '@drover/protocol';
+import type { JobState } from '@drover/protocol';
 import { earliestFinish } from '../base/id-time.js';
+import { JsonText } from '../base/json-text.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
-import { FINISHED_COLUMNS, type JobRow, toJob, toJobWithAttempts, UNFINISHED_COLUMNS } from './job-row.js';
+import {
+  FINISHED_COLUMNS,
+  type JobRow,
+  jobText,
+  jobWithAttemptsText,
+  SENT_COLUMNS,
+  UNFINISHED_COLUMNS,
+} from './job-row.js';
 
 const findJobStatement = sql('find_job')`
-select j.*, s.name as worker
+select ${SENT_COLUMNS}, (select name from drover.session where id = session_id) as worker
 from (
   select ${UNFINISHED_COLUMNS}
   from drover.job
@@ -22,30 +30,30 @@ from (
   from drover.job_history
   where id = $1 and finished_at >= $2
 ) j
-left join drover.session s on s.id = j.session_id
 limit 1`;
 
 /** The same without large columns, because waiting callers ask for it repeatedly. */
 const findOutcomeStatement = sql('find_outcome')`
-select state, null::json as result, null::json as error
+select state, null as result, null as error
 from drover.job
 where id = $1
 union all
-select state, result, error
+select state, result::text, error::text
 from drover.job_history
 where id = $1 and finished_at >= $2
 limit 1`;
 
-export type JobOutcome = { state: JobState; result: unknown; error: JobError | null };
+/** `result` and `error` are JSON. */
+export type JobOutcome = { state: JobState; result: string | null; error: string | null };
 
-export async function findJob(db: Runner, id: string): Promise<Job | undefined> {
+export async function findJob(db: Runner, id: string): Promise<JsonText | undefined> {
   const row = await findRow(db, id);
-  return row && toJob(row);
+  return row && new JsonText(jobText(row));
 }
 
-export async function findJobWithAttempts(db: Runner, id: string): Promise<JobWithAttempts | undefined> {
+export async function findJobWithAttempts(db: Runner, id: string): Promise<JsonText | undefined> {
   const row = await findRow(db, id);
-  return row && toJobWithAttempts(row);
+  return row && new JsonText(jobWithAttemptsText(row));
 }
 
 export async function findOutcome(db: Runner, id: string): Promise<JobOutcome | undefined> {

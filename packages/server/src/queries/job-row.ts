@@ -1,33 +1,45 @@
 /**
  * Converts rows of the job tables to jobs of the API. Both tables are read through one list of columns, so that a
- * query can union them and other code need not know which table a job is in.
+ * query can union them and other code need not know which table a job is in. Stored JSON stays text on its way.
  */
-import {
-  type Attempt,
-  type Job,
-  type JobError,
-  type JobState,
-  type JobWithAttempts,
-  STORED_OPTION_NAMES,
-} from '@drover/protocol';
+import { type Attempt, type Job, type JobState, type LargeJobPart, STORED_OPTION_NAMES } from '@drover/protocol';
 
 type StoredOptions = Pick<Job, (typeof STORED_OPTION_NAMES)[number]>;
 
-const SHARED_COLUMNS = `id, type, queue, state, priority, payload, attempt, max_attempts, options,
-    tags, hold_if_lost, run_at, expires_at, created_at, started_at, cancel_requested_at, session_id, parent_id, progress, attempts`;
+const SMALL_COLUMNS = `id, type, queue, state, priority, attempt, max_attempts, options,
+    tags, hold_if_lost, run_at, expires_at, created_at, started_at, cancel_requested_at, session_id, parent_id`;
+const SHARED_COLUMNS = `${SMALL_COLUMNS}, payload, progress, attempts`;
 
 /** The columns of an unfinished job, in the order of FINISHED_COLUMNS. */
 export const UNFINISHED_COLUMNS = `${SHARED_COLUMNS}, null::timestamptz as finished_at, null::json as result, null::json as error`;
 export const FINISHED_COLUMNS = `${SHARED_COLUMNS}, finished_at, result, error`;
 
-/** A row of either list with `worker`, the name of the session that has or had the job. */
+/** The columns of a row of either list as they are sent: JSON as text. */
+export const SENT_COLUMNS = `${SMALL_COLUMNS}, finished_at, attempts, payload::text as payload, progress::text as progress,
+    result::text as result, error::text as error`;
+
+const ERROR_WITHOUT_STACK = `json_strip_nulls(json_build_object(
+      'name', error -> 'name', 'message', error -> 'message', 'code', error -> 'code'))`;
+
+/** The columns of a job in a list, and an expression for its size. What is left out is not read from the table. */
+export function listedColumns(include: readonly LargeJobPart[]): { columns: string; bytes: string } {
+  const error = include.includes('stack') ? 'error' : `case when error is not null then ${ERROR_WITHOUT_STACK} end`;
+  const parts = (['payload', 'progress', 'result'] as const).filter((part) => include.includes(part));
+  const json = [...parts.map((name) => [name, name]), ['error', error]];
+  const sizes = [...json.map(([, value]) => `(${value})::text`), 'options::text', 'tags::text'];
+  return {
+    columns: [SMALL_COLUMNS, 'finished_at', ...json.map(([name, value]) => `(${value})::text as ${name}`)].join(', '),
+    bytes: sizes.map((text) => `coalesce(octet_length(${text}), 0)`).join(' + '),
+  };
+}
+
+/** A row with `worker`, the name of the session that has or had the job. Absent parts were not asked for. */
 export type JobRow = {
   id: string;
   type: string;
   queue: string;
   state: JobState;
   priority: number;
-  payload: unknown;
   attempt: number;
   max_attempts: number;
   options: (StoredOptions & Partial<Pick<Job, 'occurrence'>>) | null;
@@ -39,22 +51,41 @@ export type JobRow = {
   started_at: Date | null;
   cancel_requested_at: Date | null;
   parent_id: string | null;
-  progress: unknown;
-  attempts: Attempt[] | null;
   finished_at: Date | null;
-  result: unknown;
-  error: JobError | null;
+  attempts?: Attempt[] | null;
+  payload?: string;
+  progress?: string | null;
+  result?: string | null;
+  error: string | null;
   worker: string | null;
 };
 
-export function toJob(row: JobRow): Job {
+/** JSON. */
+export function jobText(row: JobRow): string {
+  const { payload, progress, result, error } = row;
+  let text = JSON.stringify(fieldsOf(row)).slice(0, -1);
+  for (const [name, json] of Object.entries({ payload, progress, result, error })) {
+    if (json !== undefined) text += `,"${name}":${json ?? 'null'}`;
+  }
+  return `${text}}`;
+}
+
+/** JSON. */
+export function jobWithAttemptsText(row: JobRow): string {
+  const attempts = row.attempts ?? [];
+  const last = lastAttempt(row);
+  const all = JSON.stringify(last ? [...attempts, last] : attempts);
+  return `${jobText(row).slice(0, -1)},"attempts":${all}}`;
+}
+
+/** The fields that are not stored as JSON. */
+function fieldsOf(row: JobRow): Omit<Job, 'payload' | 'progress' | 'result' | 'error'> {
   return {
     id: row.id,
     type: row.type,
     queue: row.queue,
     state: row.state,
     priority: row.priority,
-    payload: row.payload,
     attempt: row.attempt,
     maxAttempts: row.max_attempts,
     ...storedOptions(row.options ?? {}),
@@ -69,16 +100,7 @@ export function toJob(row: JobRow): Job {
     worker: row.worker,
     parentId: row.parent_id,
     occurrence: row.options?.occurrence ?? null,
-    progress: row.progress ?? null,
-    result: row.result ?? null,
-    error: row.error ?? null,
   };
-}
-
-export function toJobWithAttempts(row: JobRow): JobWithAttempts {
-  const attempts = row.attempts ?? [];
-  const last = lastAttempt(row);
-  return { ...toJob(row), attempts: last ? [...attempts, last] : attempts };
 }
 
 /** The attempt that is not in the row's list: the list only contains attempts that ended unsuccessfully. */

@@ -8,8 +8,8 @@ import { DroverError, isUuid, type ListJobsQuery } from '@drover/protocol';
 const ID_BYTES = 16;
 const DIGEST_BYTES = 8;
 
-/** The filters that decide which jobs are in the list, without the page size. */
-export type ListFilters = Omit<ListJobsQuery, 'limit' | 'cursor'>;
+/** The filters that decide which jobs are in the list, without what is shown of each. */
+export type ListFilters = Omit<ListJobsQuery, 'include' | 'limit' | 'cursor'>;
 
 export function encodeCursor(id: string, filters: ListFilters): string {
   return Buffer.concat([Buffer.from(id.replaceAll('-', ''), 'hex'), digest(id, filters)]).toString('base64url');

@@ -13,6 +13,8 @@
  * Rejected: one statement for all requests with `($1 is null or queue = $1)`. It has one plan, a scan of all ids,
  * which took 19 s instead of a millisecond for a queue without jobs in 3 M rows of history.
  *
+ * A page ends at a number of jobs or of bytes, whichever comes first, and has at least one job.
+ *
  * Paging is complete: the order is by id alone, an id never changes, and one statement sees a job that is just
  * finishing in one table. Jobs that are added meanwhile appear before the first page or, if their id is older, at
  * their place.
@@ -20,15 +22,17 @@
 import {
   FINISHED_STATES,
   isFinished,
-  type Job,
   type JobState,
+  type LargeJobPart,
+  LIMITS,
   type ListJobsQuery,
   UNFINISHED_STATES,
 } from '@drover/protocol';
 import { highestId, latestIdBefore } from '../base/id-time.js';
+import { JsonText } from '../base/json-text.js';
 import type { Runner } from '../db/database.js';
 import type { Statement } from '../db/statement.js';
-import { FINISHED_COLUMNS, type JobRow, toJob, UNFINISHED_COLUMNS } from './job-row.js';
+import { FINISHED_COLUMNS, type JobRow, jobText, listedColumns, UNFINISHED_COLUMNS } from './job-row.js';
 import { decodeCursor, encodeCursor, type ListFilters } from './list-cursor.js';
 
 /**
@@ -62,24 +66,27 @@ const PREDICATES: Record<FilterName, (value: Placeholder) => string> = {
 };
 const FILTER_NAMES = Object.keys(PREDICATES) as FilterName[];
 
-export type JobPage = { items: Job[]; nextCursor: string | null };
+type ListedRow = JobRow & { found: string };
 
-export async function listJobs(db: Runner, query: ListJobsQuery, nowMs = Date.now()): Promise<JobPage> {
-  const { limit, cursor, ...filters } = query;
+/** JSON: one page, `{ items, nextCursor }`. */
+export async function listJobs(db: Runner, query: ListJobsQuery, nowMs = Date.now()): Promise<JsonText> {
+  const { limit, cursor, include = [], ...filters } = query;
   const afterId = cursor === undefined ? undefined : decodeCursor(cursor, filters);
-  const { statement, values } = listStatement(filters, afterId, limit + 1, nowMs);
-  if (statement === undefined) return { items: [], nextCursor: null };
-  const rows = await db.run<JobRow>(statement, values);
-  const items = rows.slice(0, limit).map(toJob);
+  const { statement, values } = listStatement(filters, { afterId, rows: limit + 1, include }, nowMs);
+  const rows = statement === undefined ? [] : await db.run<ListedRow>(statement, values);
+  const items = rows.slice(0, limit);
   const last = items.at(-1);
-  return { items, nextCursor: rows.length > limit && last ? encodeCursor(last.id, filters) : null };
+  const hasMore = last !== undefined && Number(last.found) > items.length;
+  const nextCursor = hasMore ? encodeCursor(last.id, filters) : null;
+  return new JsonText(`{"items":[${items.map(jobText).join(',')}],"nextCursor":${JSON.stringify(nextCursor)}}`);
 }
+
+type PageBounds = { afterId: string | undefined; rows: number; include: readonly LargeJobPart[] };
 
 /** The statement for these filters with its values. Undefined if no job can match. */
 export function listStatement(
   filters: ListFilters,
-  afterId: string | undefined,
-  rows: number,
+  { afterId, rows, include }: PageBounds,
   nowMs: number,
 ): { statement: Statement | undefined; values: unknown[] } {
   const values: unknown[] = [];
@@ -92,6 +99,7 @@ export function listStatement(
     );
   });
   if (branches.length === 0) return { statement: undefined, values: [] };
+  const { columns, bytes } = listedColumns(include);
   const text = `
 with page as (
   select *
@@ -99,11 +107,16 @@ with page as (
   ) found
   order by id desc
   limit ${limit}
+),
+-- sizes only: the values are read below, for the rows of the page
+measured as (
+  select *, count(*) over () as found, sum(${bytes}) over (order by id desc) - (${bytes}) as bytes_before
+  from page
 )
-select page.*, s.name as worker
-from page
-left join drover.session s on s.id = page.session_id
-order by page.id desc`;
+select ${columns}, found, (select name from drover.session where id = session_id) as worker
+from measured
+where bytes_before < ${LIMITS.pageBytes}
+order by id desc`;
   return { statement: { name: PLANNED_FOR_ITS_VALUES, text }, values };
 }
 

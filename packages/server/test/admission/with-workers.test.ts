@@ -26,6 +26,7 @@ beforeAll(async () => {
     pollMs: 100,
     lateAfterMs: 10_000,
     maxPending: 1000,
+    requestMemoryBytes: 256 * 1024 ** 2,
     poolSize: 4,
     logLevel: 'silent' as const,
   };

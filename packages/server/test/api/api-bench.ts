@@ -55,6 +55,7 @@ export async function createApiBench(settings: Partial<ServerConfig> = {}): Prom
     pollMs: 500,
     lateAfterMs: 10_000,
     maxPending: 20_000,
+    requestMemoryBytes: 256 * 1024 ** 2,
     poolSize: 4,
     logLevel: 'silent',
     ...settings,

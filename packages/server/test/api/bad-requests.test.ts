@@ -53,13 +53,13 @@ const badFields: [what: string, fields: object, ...names: string[]][] = [
 /** Requests of other kinds with a mistake in what they say. */
 const invalidRequests: [what: string, path: string, options: RequestOptions, ...names: string[]][] = [
   ['a payload that is too deep', JOBS, deep(1001), 'payload', '1000 levels'],
-  ['a payload of absurd depth', JOBS, deep(200_000), 'payload', 'levels'],
+  ['a payload of absurd depth', JOBS, deep(200_000), '(body)', 'levels'],
   [
     'absurd depth elsewhere',
     JOBS,
     post(`{"type":${'['.repeat(200_000)}${']'.repeat(200_000)}}`),
-    'type',
-    'deeply nested',
+    '(body)',
+    '1010 levels',
   ],
   ['no body', JOBS, { method: 'POST' }, '(body)'],
   ['an empty body', JOBS, post(''), '(body)'],

@@ -4,6 +4,7 @@ import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createHandlers } from '../../src/api/handlers.js';
 import { createHttpServer, type HttpServer } from '../../src/api/http-server.js';
+import { createMemoryBudget } from '../../src/base/memory-budget.js';
 import type { Database, Runner, TransactionRunner } from '../../src/db/database.js';
 import { DatabaseError } from '../../src/db/database-error.js';
 import type { Engine } from '../../src/engine/engine.js';
@@ -45,7 +46,7 @@ beforeEach(async () => {
   const logger = pino({ level: 'warn' }, { write: (line: string) => void logged.push(JSON.parse(line)) });
   const schedules = createScheduleEngine({ db, report() {}, onChange() {} });
   const handlers = createHandlers({ engine, schedules, db, config });
-  http = createHttpServer({ handlers, config, logger, serverId: newId() });
+  http = createHttpServer({ handlers, config, logger, serverId: newId(), memory: createMemoryBudget(10_000) });
   address = (await http.listen()).address;
 });
 afterEach(() => http.close());

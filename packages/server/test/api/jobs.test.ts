@@ -1,10 +1,11 @@
 import { request as httpRequest } from 'node:http';
-import { type Job, type JobWithAttempts, jobSchema, jobWithAttemptsSchema, newId, ROUTES } from '@drover/protocol';
+import { type JobWithAttempts, jobSchema, jobWithAttemptsSchema, newId, ROUTES } from '@drover/protocol';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { connectDatabase, type Database } from '../../src/db/database.js';
 import { type ClaimedJob, claimJobs } from '../../src/lifecycle/claim.js';
 import { completeJobs } from '../../src/lifecycle/complete.js';
 import { failJobs } from '../../src/lifecycle/fail.js';
+import { writeUnguarded } from '../support/guard-moves.js';
 import { type ApiBench, createApiBench, errorOf } from './api-bench.js';
 
 const SERVER_ID = newId();
@@ -248,6 +249,38 @@ test('a list has the form that the route says', async () => {
   const id = await add({ queue: 'listed' });
   const { body } = await api.call(`${JOBS}?queue=listed&state=ready,running&state=failed&limit=5`);
   const page = ROUTES.listJobs.answer.strict().parse(body);
-  expect(page.items.map((job) => (job as Job).id)).toEqual([id]);
+  expect(page.items.map((job) => job.id)).toEqual([id]);
   expect(page.nextCursor).toBeNull();
+});
+
+test('a list leaves out what may be large, unless it is asked for', async () => {
+  const tag = 'large';
+  const ids = [await add({ tags: [tag], payload: { a: [1, null] } }), await add({ tags: [tag] })];
+  const parts = `progress = '"half"'`;
+  await writeUnguarded(api.database.pool, `update drover.job set ${parts} where id = '${ids[0]}'`);
+  await writeUnguarded(
+    api.database.pool,
+    `with gone as (delete from drover.job where id = '${ids[0]}' returning *)
+    insert into drover.job_history (id, state, queue, type, tags, created_at, run_at, finished_at, fence, attempt,
+      max_attempts, lost_attempts, priority, payload, progress, result, error)
+    select id, 'failed', queue, type, tags, created_at, run_at, now(), 1, 1, 10, 0, 0, payload, progress, '{"b": "\\u0000"}',
+      '{"name": "E", "message": "m", "stack": "long", "code": "c"}' from gone`,
+  );
+  const first = async (query: string) => {
+    const { body } = await api.call(`${JOBS}?tag=${tag}&state=failed${query}`);
+    return ROUTES.listJobs.answer.parse(body).items[0];
+  };
+  const plain = await first('');
+  expect(plain).toMatchObject({ id: ids[0], error: { name: 'E', message: 'm', code: 'c' } });
+  expect(plain?.error).not.toHaveProperty('stack');
+  for (const part of ['payload', 'result', 'progress']) expect(plain).not.toHaveProperty(part);
+  expect(await first('&include=payload,result')).toMatchObject({ payload: { a: [1, null] }, result: { b: '\0' } });
+  expect(await first('&include=payload')).not.toHaveProperty('result');
+  expect(await first('&include=progress&include=stack')).toMatchObject({ progress: 'half', error: { stack: 'long' } });
+  const whole = await api.call(`${JOBS}/${ids[0]}`);
+  expect(whole.body).toMatchObject({ payload: { a: [1, null] }, progress: 'half', error: { stack: 'long' } });
+  // stored JSON is passed on as it is
+  expect(whole.text).toContain('{"b": "\\u0000"}');
+  const wrong = await api.call(`${JOBS}?include=attempts`);
+  expect(errorOf(wrong).message).toContain('expected one of "payload", "result", "progress", "stack"');
 });

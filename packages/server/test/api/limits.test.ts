@@ -66,32 +66,103 @@ describe('the limit of a payload', () => {
   });
 });
 
+const PREVIEW = '/api/v1/schedules/preview';
+const head = (path: string) =>
+  `POST ${path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nconnection: close\r\n`;
+
+/** Sends the bytes without ending the connection, and gives the status of the answer. */
+function statusOf(...parts: (string | Buffer)[]): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(api.port, '127.0.0.1', () => {
+      for (const part of parts) socket.write(part);
+    });
+    socket.once('data', (data) => {
+      resolve(data.toString().slice(0, 12));
+      socket.destroy();
+    });
+    socket.on('error', reject);
+  });
+}
+
 describe('the limit of a request', () => {
-  test('is told before the body has come', async () => {
+  test.each([
+    ['with many jobs', `${JOBS}/batch`, LIMITS.requestBytes],
+    ['with one job', JOBS, LIMITS.jobRequestBytes],
+    ['of any other kind', PREVIEW, LIMITS.bodyBytes],
+    ['that has no body', `${JOBS}/${newId()}/cancel`, LIMITS.bodyBytes],
+  ])('%s is told before the body has come', async (_, path, limit) => {
     api = await createApiBench();
-    const head = `POST ${JOBS} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nconnection: close\r\n`;
-    const answer = await api.sendRaw(`${head}content-length: ${LIMITS.requestBytes + 1}\r\n\r\n`);
+    const answer = await api.sendRaw(`${head(path)}content-length: ${limit + 1}\r\n\r\n`);
     expect(answer).toMatch(/^HTTP\/1\.1 413 /);
-    expect(answer).toMatch(/"request_too_large".*67108864/);
+    expect(answer).toContain(`"code":"request_too_large","message":"the request body is over the limit of ${limit}`);
   });
 
   test('holds for a body of unknown length too', async () => {
     api = await createApiBench();
-    const head = `POST ${JOBS} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nconnection: close\r\n`;
-    const status = await new Promise<string>((resolve, reject) => {
-      const socket = connect(api.port, '127.0.0.1', () => {
-        // One byte too many and no more: what a server that refuses leaves unread ends the connection with its answer.
-        socket.write(`${head}transfer-encoding: chunked\r\n\r\n${LIMITS.requestBytes.toString(16)}\r\n`);
-        socket.write(Buffer.alloc(LIMITS.requestBytes, ' '));
-        socket.write('\r\n1\r\n \r\n');
-      });
-      socket.once('data', (data) => {
-        resolve(data.toString().slice(0, 12));
-        socket.destroy();
-      });
-      socket.on('error', reject);
+    const { requestBytes: limit } = LIMITS;
+    const start = `${head(`${JOBS}/batch`)}transfer-encoding: chunked\r\n\r\n${limit.toString(16)}\r\n`;
+    // One byte too many and no more: what a server that refuses leaves unread ends the connection with its answer.
+    expect(await statusOf(start, Buffer.alloc(limit, ' '), '\r\n1\r\n \r\n')).toBe('HTTP/1.1 413');
+  });
+
+  test('counts its values before they are parsed, because they take more memory than their text', async () => {
+    api = await createApiBench();
+    const answer = await post(`${JOBS}/batch`, `[${'{},'.repeat(LIMITS.jsonValues)}{}]`);
+    expect(answer.status).toBe(413);
+    expect(errorOf(answer)).toMatchObject({
+      code: 'request_too_large',
+      message: '(body): expected at most 1000000 values, got more; split it',
+      details: { limit: LIMITS.jsonValues },
     });
-    expect(status).toBe('HTTP/1.1 413');
+    const ids = `"${newId()}",`.repeat(30_000).slice(0, -1);
+    const headers = { 'content-type': 'application/x-ndjson' };
+    const bulk = await api.call(`${JOBS}/bulk`, { method: 'POST', headers, body: `{"type":"a","ids":[${ids}]}` });
+    expect(errorOf(bulk)).toMatchObject({ code: 'request_too_large', message: expect.stringContaining('head line') });
+  });
+
+  test('of a wrong value of any size is answered at once, with the start of the value', async () => {
+    api = await createApiBench();
+    const startedAt = performance.now();
+    const answer = await post(`${JOBS}/batch`, `[${'{},'.repeat(300_000)}{}]`);
+    expect(errorOf(answer).message).toMatch(/^\(body\): expected an object, got \[(\{\},)+.{0,3}…$/);
+    expect(performance.now() - startedAt).toBeLessThan(2000);
+  });
+});
+
+describe('the memory for requests in progress', () => {
+  test('is shared by all: what does not fit is refused with the time to come again', async () => {
+    api = await createApiBench({ requestMemoryBytes: 1_000_000 });
+    const body = JSON.stringify({ type: 'a', payload: 'x'.repeat(600_000) });
+    const first = new Promise<string>((resolve, reject) => {
+      const socket = connect(api.port, '127.0.0.1', () => {
+        socket.write(`${head(JOBS)}content-length: ${body.length}\r\n\r\n${body.slice(0, -1)}`);
+      });
+      socket.once('data', (data) => resolve(data.toString().slice(0, 12)));
+      socket.on('error', reject);
+      void refusedMeanwhile().then(() => socket.write(body.slice(-1)), reject);
+    });
+    /** Until the first has come, the others have room. */
+    async function refusedMeanwhile(): Promise<void> {
+      for (;;) {
+        const answer = await post(JOBS, body);
+        if (answer.status === 201) continue;
+        expect(answer.status).toBe(429);
+        expect(errorOf(answer).message).toContain('limit of 1000000 bytes');
+        expect(Number(answer.headers['retry-after'])).toBeGreaterThanOrEqual(1);
+        return;
+      }
+    }
+    expect(await first).toBe('HTTP/1.1 201');
+    expect((await post(JOBS, body)).status).toBe(201);
+    // one that is alone is never refused
+    expect((await post(JOBS, { type: 'a', payload: 'x'.repeat(1_000_000) })).status).toBe(201);
+  });
+
+  test('counts values by what they are parsed into', async () => {
+    api = await createApiBench({ requestMemoryBytes: 1_000_000 });
+    const body = `{"type":"a","payload":[${'1,'.repeat(10_000)}1]}`;
+    const answers = await Promise.all(Array.from({ length: 20 }, () => post(JOBS, body)));
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([201, 429]));
   });
 });
 

@@ -23,11 +23,11 @@ beforeAll(async () => {
 });
 afterAll(() => api.close());
 
-const document = openApiDocument() as unknown as Document;
+const document: Document = JSON.parse(String(openApiDocument().text));
 
 test('the document is valid OpenAPI 3.1', async () => {
   const validator = new Validator();
-  expect(await validator.validate(structuredClone(openApiDocument()))).toEqual({ valid: true });
+  expect(await validator.validate(JSON.parse(JSON.stringify(document)))).toEqual({ valid: true });
   expect(validator.version).toBe('3.1');
 });
 

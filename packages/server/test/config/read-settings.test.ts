@@ -34,6 +34,7 @@ describe('settings', () => {
       lease: 30_000,
       poll: 250,
       maxPending: 50_000,
+      requestMemory: 256 * 1024 ** 2,
       url: ['http://127.0.0.1:8420'],
       slots: 10,
       queues: undefined,

@@ -19,13 +19,17 @@ afterAll(async () => {
 
 const idAt = (ms: number) => createIdGenerator(() => ms)();
 
+async function shown(id: string) {
+  return JSON.parse(String((await findJob(db.reads, id))?.text));
+}
+
 test('a job is found wherever it is, whatever its id says of the time', async () => {
   const now = Date.now();
   const ids = [newId(), idAt(now + DAY_MS), idAt(now - 400 * DAY_MS), idAt(0), crypto.randomUUID()];
   for (const id of ids) {
     for (const state of ['ready', 'succeeded'] as const) {
       await insertJobRows(database.pool, [toRow({ id, state, createdAt: new Date(now) })]);
-      expect(await findJob(db.reads, id)).toMatchObject({ id, state });
+      expect(await shown(id)).toMatchObject({ id, state });
       expect(await findOutcome(db.reads, id)).toMatchObject({ state });
       await database.pool.query('truncate drover.job, drover.job_history');
     }
@@ -46,7 +50,6 @@ test.each(['infinity', '-infinity', '294276-01-01', '4713-01-01 BC'])(
     const id = newId();
     await insertJobRows(database.pool, [toRow({ id, state: 'ready', createdAt: new Date() })]);
     await database.pool.query('update drover.job set run_at = $2::timestamptz where id = $1', [id, time]);
-    const shown = await findJob(db.reads, id);
-    expect(shown?.runAt).toBe(/^-|BC/.test(time) ? '1970-01-01T00:00:00.000Z' : '9999-12-31T23:59:59.999Z');
+    expect((await shown(id)).runAt).toBe(/^-|BC/.test(time) ? '1970-01-01T00:00:00.000Z' : '9999-12-31T23:59:59.999Z');
   },
 );

@@ -1,4 +1,12 @@
-import { ALL_STATES, createIdGenerator, DroverError, type Job, type ListJobsQuery, newId } from '@drover/protocol';
+import {
+  ALL_STATES,
+  createIdGenerator,
+  DroverError,
+  LIMITS,
+  type ListJobsQuery,
+  newId,
+  type RouteAnswer,
+} from '@drover/protocol';
 import fc from 'fast-check';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { connectDatabase, type Database } from '../../src/db/database.js';
@@ -21,7 +29,10 @@ afterAll(async () => {
   await database.drop();
 });
 
-const list = (query: Partial<ListJobsQuery> = {}) => listJobs(db.reads, { limit: 50, ...query });
+async function list(query: Partial<ListJobsQuery> = {}): Promise<RouteAnswer<'listJobs'>> {
+  const { text } = await listJobs(db.reads, { limit: 50, ...query });
+  return JSON.parse(String(text));
+}
 
 async function listAll(query: Partial<ListJobsQuery>): Promise<string[]> {
   const ids: string[] = [];
@@ -112,7 +123,7 @@ describe('filters', () => {
     let cursor: string | undefined;
     for (let page = 0; page < pages && (page === 0 || cursor); page++) {
       const { items, nextCursor } = await list({ ...filter, limit: 1, ...(cursor && { cursor }) });
-      ids.push(...items.map((job: Job) => job.id));
+      ids.push(...items.map((job) => job.id));
       cursor = nextCursor ?? undefined;
     }
     return ids;
@@ -144,6 +155,19 @@ describe('paging', () => {
     } while (cursor);
     expect(new Set(seen).size).toBe(seen.length);
     for (const { id } of old) expect(seen).toContain(id);
+  });
+
+  test('ends a page at its bytes, with at least one job, and continues', async () => {
+    const rows = Array.from({ length: 8 }, () => toRow({ state: 'ready' }));
+    await insertJobRows(database.pool, rows);
+    const payload = JSON.stringify('x'.repeat(LIMITS.pageBytes / 2));
+    await database.pool.query('update drover.job set payload = $1', [payload]);
+    const ids = rows.map(({ id }) => id).sort();
+    const page = await list({ include: ['payload'] });
+    expect(page.items.map(({ id }) => id)).toEqual(ids.slice(-2).reverse());
+    expect(await listAll({ include: ['payload'], limit: 1000 })).toEqual(ids.toReversed());
+    expect((await list()).items).toHaveLength(8);
+    expect((await list({ include: ['payload'], limit: 1 })).nextCursor).not.toBeNull();
   });
 
   test('ends without an empty page', async () => {

@@ -57,7 +57,7 @@ type Scan = { node: string; table: string; rowsRead: number };
 
 /** Each read of a job table that was really made, with the rows it had to look at. */
 async function scansOf(filters: Partial<ListJobsQuery>, afterId?: string): Promise<Scan[]> {
-  const { statement, values } = listStatement(filters as ListJobsQuery, afterId, 51, NOON_MS);
+  const { statement, values } = listStatement(filters as ListJobsQuery, { afterId, rows: 51, include: [] }, NOON_MS);
   if (!statement) return [];
   const explain = { name: '', text: `explain (analyze, format json) ${statement.text}` };
   const [row] = await db.reads.run<{ 'QUERY PLAN': [{ Plan: PlanNode }] }>(explain, values);

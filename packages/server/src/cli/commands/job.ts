@@ -97,6 +97,7 @@ function addList(job: Command, context: CliContext): void {
     .option('--created-before <time>')
     .option('--finished-after <time>')
     .option('--finished-before <time>')
+    .option('--include <part>', 'also payload, result, progress or stack, with --json; may be repeated', collect)
     .option('--limit <number>', 'how many')
     .option('--cursor <cursor>', 'go on where the last page ended');
   addSettingFlags(command, 'client').action(async (flags: Record<string, unknown>) => {

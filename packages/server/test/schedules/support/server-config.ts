@@ -10,6 +10,7 @@ export function serverConfig(databaseUrl: string): ServerConfig {
       leaseMs: 5000,
       pollMs: 100,
       maxPending: 10_000,
+      requestMemoryBytes: 256 * 1024 ** 2,
       lateAfterMs: 10_000,
       poolSize: 4,
       logLevel: 'silent',
