@@ -94,7 +94,7 @@ describeMistakes('enqueueing', [
   [
     'an option with a wrong name',
     () => client.enqueue(echo, null, { retries: 3 } as never),
-    'enqueue: unknown option "retries"; expected one of queue, priority, delay, runAt, maxAttempts, backoff, timeout, expiresAt, retention, tags, onLost, onFailure, id',
+    'enqueue: unknown option "retries"; expected one of queue, priority, delay, runAt, maxAttempts, backoff, timeout, expiresAt, retention, tags, onLost, onFailure, idempotencyKey, id',
   ],
   [
     'delay and runAt',
@@ -110,5 +110,18 @@ describeMistakes('enqueueing', [
     'an id that is not a UUID',
     () => client.enqueue(echo, null, { id: 'order-4711' }),
     'id: expected a UUID, got "order-4711"',
+  ],
+  [
+    'an id and an idempotency key',
+    () => {
+      const id = '0193f2a0-5c1e-7d2b-9a55-0c6f1b2e3d4c';
+      return client.enqueue('order.confirm', null, { id, idempotencyKey: 'order-4711' });
+    },
+    'enqueue: id: expected no id beside idempotencyKey, which makes it ff1f0fc1-9776-808d-b2c8-ba8b6dbcca35, got "0193f2a0-5c1e-7d2b-9a55-0c6f1b2e3d4c"',
+  ],
+  [
+    'a number as idempotency key',
+    () => client.enqueue(echo, null, { idempotencyKey: 4711 as never }),
+    'idempotencyKey: expected a string, got 4711',
   ],
 ]);

@@ -11,11 +11,16 @@ export const nameSchema = z
   .max(LIMITS.nameLength)
   .regex(NAME_PATTERN, 'expected a name of letters, digits and _ . : / @ - that starts with a letter, a digit or _');
 
-export const tagSchema = z
-  .string()
-  .min(1)
-  .max(LIMITS.tagLength)
-  .regex(/^[^\p{Cc}\p{Cs}]+$/u, 'expected a string without control characters');
+function labelSchema(maxLength: number) {
+  return z
+    .string()
+    .min(1)
+    .max(maxLength)
+    .regex(/^[^\p{Cc}\p{Cs}]+$/u, 'expected a string without control characters');
+}
+
+export const tagSchema = labelSchema(LIMITS.tagLength);
+export const idempotencyKeySchema = labelSchema(LIMITS.idempotencyKeyLength);
 
 /** U+0000 and half of a surrogate pair: valid in JavaScript and JSON, but not in PostgreSQL's `text`. */
 const UNSTORABLE = /[\0\p{Cs}]/gu;

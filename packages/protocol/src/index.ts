@@ -149,7 +149,7 @@ export {
   triggerSchema,
   writtenSpec,
 } from './schedule.js';
-export { createIdGenerator, isUuid, newId } from './uuid.js';
+export { createIdGenerator, idOfKey, isUuid, newId } from './uuid.js';
 export {
   type Assignment,
   assignmentSchema,

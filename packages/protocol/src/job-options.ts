@@ -6,7 +6,7 @@
 import { z } from 'zod';
 import { backoffSchema } from './backoff.js';
 import { type Duration, durationSchema } from './duration.js';
-import { idSchema, listSchema, nameSchema, tagSchema, timeSchema } from './fields.js';
+import { idempotencyKeySchema, idSchema, listSchema, nameSchema, tagSchema, timeSchema } from './fields.js';
 import { LIMITS } from './limits.js';
 
 type JobOption = {
@@ -136,6 +136,15 @@ export const JOB_OPTIONS = {
     flag: '--on-failure <type>',
     kind: 'text',
     meaning: 'type of a job to add when it has failed for good',
+  },
+  /** The job's name in the application, such as `order-4711`: the same key and type is the same job. Instead of `id`. */
+  idempotencyKey: {
+    schema: idempotencyKeySchema,
+    isDefault: false,
+    hasColumn: false,
+    flag: '--idempotency-key <text>',
+    kind: 'text',
+    meaning: 'the same key and type again is the same job',
   },
   /** Created by the client, so that a repeated enqueue is the same job. UUIDv7 is best; any UUID is accepted. */
   id: {

@@ -35,6 +35,7 @@ export const LIMITS = {
   noteLength: 1000,
   tags: 20,
   tagLength: 128,
+  idempotencyKeyLength: 255,
   maxAttempts: 1000,
   priority: 1000,
   /** Names and codes of errors, and what a worker says of its machine and its library. */

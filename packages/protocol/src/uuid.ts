@@ -74,6 +74,21 @@ export function createIdGenerator(now: () => number = Date.now): () => string {
 
 export const newId = createIdGenerator();
 
+/** The first byte of the id of a job with an idempotency key: such ids are apart from all that contain a time. */
+const KEYED_ID_START = 'ff';
+
+/**
+ * The id of the job with this idempotency key: a UUIDv8 made from the SHA-256 of the type, a NUL and the key. So the
+ * same key is the same id, and nothing else has to know of keys. `drover.id_of_key` makes the same one in SQL.
+ * `sha256` returns hexadecimal digits. It is a parameter because browsers have no synchronous one.
+ */
+export function idOfKey(type: string, key: string, sha256: (text: string) => string): string {
+  const hash = sha256(`${type}\0${key}`);
+  const variant = '89ab'[Number.parseInt(hash.slice(16, 17), 16) & 3];
+  const parts = [KEYED_ID_START + hash.slice(2, 8), hash.slice(8, 12), `8${hash.slice(13, 16)}`];
+  return [...parts, variant + hash.slice(17, 20), hash.slice(20, 32)].join('-');
+}
+
 export function isUuid(text: string): boolean {
   return UUID_PATTERN.test(text);
 }

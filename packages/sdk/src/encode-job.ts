@@ -5,10 +5,12 @@
  * The schema checks the payload as JSON, which is what the worker gets: a Date is a string there. The payload is sent as
  * given. Only the worker's run of the schema transforms it, so a transform happens once.
  */
+import { createHash } from 'node:crypto';
 import {
   type BulkJob,
   DroverError,
   type FieldIssue,
+  idOfKey,
   invalidInput,
   JOB_OPTION_NAMES,
   nameSchema,
@@ -108,11 +110,19 @@ export function encodeChecked(
 
 function encodeWithOptions(definition: JobDefinition, payload: string, options: EnqueueOptions): EncodedJob {
   refuseUnknownOptions('enqueue', options, JOB_OPTION_NAMES);
-  const given = { ...definition[JOB].defaults, ...withoutUndefined(options), id: options.id ?? newId() };
+  const given = { ...definition[JOB].defaults, ...withoutUndefined(options) };
   const parsed = newJobSchema.safeParse(given);
   if (!parsed.success) throw invalidInput(parsed.error, given);
-  const { id = given.id, ...job } = parsed.data;
-  return { id, definition, head: JSON.stringify(job).slice(1, -1), payload };
+  const { id, ...job } = parsed.data;
+  const keyed = job.idempotencyKey === undefined ? undefined : idOfKey(job.type, job.idempotencyKey, sha256);
+  if (keyed !== undefined && id !== undefined && id !== keyed) {
+    refuse('enqueue', 'id', id, `no id beside idempotencyKey, which makes it ${keyed}`);
+  }
+  return { id: id ?? keyed ?? newId(), definition, head: JSON.stringify(job).slice(1, -1), payload };
+}
+
+function sha256(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
 }
 
 /** An option given as `undefined` must not hide the definition's default. */

@@ -9,6 +9,7 @@ language sql immutable as $$
     when 'defaultMaxAttempts' then 10
     when 'tags' then 20
     when 'tagLength' then 128
+    when 'idempotencyKeyLength' then 255
     when 'backoffDelays' then 100
     when 'payloadBytes' then 1048576
     when 'payloadDepth' then 1000

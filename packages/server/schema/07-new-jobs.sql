@@ -24,6 +24,19 @@ language sql volatile as $$
   ) parts
 $$;
 
+-- The id of the job with this idempotency key, as the API and the SDK make it (idOfKey in packages/protocol/src/uuid.ts).
+create function drover.id_of_key(type text, key text) returns uuid
+language sql immutable strict as $$
+  select (
+    'ff' || substr(t, 3, 6) || '-' || substr(t, 9, 4) || '-8' || substr(t, 14, 3) || '-'
+    || substr('89ab', 1 + (get_byte(hash, 8) >> 4) % 4, 1) || substr(t, 18, 3) || '-' || substr(t, 21, 12)
+  )::uuid
+  from (
+    select hash, encode(hash, 'hex') as t
+    from sha256(convert_to(type, 'UTF8') || '\x00'::bytea || convert_to(key, 'UTF8')) hash
+  ) digits
+$$;
+
 -- Inserts the jobs that do not exist yet and returns the ids of those that do; null if all were added. One array per column;
 -- a missing array is one of nulls.
 --

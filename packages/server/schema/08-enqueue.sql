@@ -116,6 +116,23 @@ begin
   return value #>> '{}';
 end $$;
 
+create function drover.checked_idempotency_key(value json) returns text
+language plpgsql immutable as $$
+declare
+  expected constant text := format('a string of 1 to %s characters without control characters',
+    drover.job_limit('idempotencyKeyLength'));
+begin
+  if drover.is_absent(value) then return null; end if;
+  if json_typeof(value) <> 'string' or length(value #>> '{}') not between 1 and drover.job_limit('idempotencyKeyLength')
+    or value #>> '{}' ~ '[\u0001-\u001f\u007f-\u009f]'
+  then
+    return drover.refuse('idempotencyKey', expected, value::text, ''::text);
+  end if;
+  return value #>> '{}';
+exception when untranslatable_character then
+  return drover.refuse('idempotencyKey', expected, value::text, ''::text);
+end $$;
+
 -- The tags of a job, or null if there are none.
 create function drover.checked_tags(value json) returns json
 language plpgsql immutable as $$
@@ -245,16 +262,21 @@ begin
   return payload;
 end $$;
 
-create function drover.checked_id(value json) returns uuid
+-- The given id; else the one of the idempotency key; else a new one. The SDK gives the key's id too, because it knows it.
+create function drover.checked_id(value json, type text, key text) returns uuid
 language plpgsql volatile as $$
 declare
   id uuid;
+  keyed constant uuid := drover.id_of_key(type, key);
 begin
-  if drover.is_absent(value) then return drover.new_id(); end if;
+  if drover.is_absent(value) then return coalesce(keyed, drover.new_id()); end if;
   if json_typeof(value) <> 'string' or value #>> '{}' !~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then
     return drover.refuse('id', 'a UUID', value::text, id);
   end if;
   id := (value #>> '{}')::uuid;
+  if id <> keyed then
+    return drover.refuse('id', format('no id beside idempotencyKey, which makes it %s', keyed), value::text, id);
+  end if;
   if drover.id_time(id) > now() + interval '1 day' then
     raise exception 'drover: id: its time is more than a day ahead (%): check the clock of the machine that created it', id
       using errcode = 'invalid_parameter_value';
@@ -265,7 +287,7 @@ end $$;
 -- The options of a job: their names, and their checks in checked_options.
 create function drover.job_option_names() returns text[]
 language sql immutable as $$
-  select '{id,queue,priority,maxAttempts,backoff,timeout,retention,tags,onLost,onFailure,delay,runAt,expiresAt}'::text[]
+  select '{id,queue,priority,maxAttempts,backoff,timeout,retention,tags,onLost,onFailure,delay,runAt,expiresAt,idempotencyKey}'::text[]
 $$;
 
 -- Without id and queue, which have a place of their own. Null if there are none.
@@ -282,7 +304,8 @@ language sql stable as $$
     'expiresAt', drover.checked_time('expiresAt', job->'expiresAt'),
     'tags', drover.checked_tags(job->'tags'),
     'onLost', drover.checked_choice('onLost', job->'onLost', '{rerun,hold}'),
-    'onFailure', drover.checked_name('onFailure', job->'onFailure')
+    'onFailure', drover.checked_name('onFailure', job->'onFailure'),
+    'idempotencyKey', drover.checked_idempotency_key(job->'idempotencyKey')
   ))::text, '{}')::json
 $$;
 
@@ -302,8 +325,9 @@ begin
     raise exception 'drover: runAt: expected either delay or runAt, not both' using errcode = 'invalid_parameter_value';
   end if;
   return json_build_object(
-    'id', drover.checked_id(job->'id'),
-    'type', drover.checked_name('type', job->'type'),
+    'id', drover.checked_id(
+      job->'id', drover.checked_name('type', job->'type'), drover.checked_idempotency_key(job->'idempotencyKey')),
+    'type', job->>'type',
     'queue', drover.checked_name('queue', job->'queue'),
     'payload', drover.checked_payload(payload),
     'options', drover.checked_options(job)

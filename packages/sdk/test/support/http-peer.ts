@@ -78,6 +78,7 @@ export function shownJob(changes: Partial<JobWithAttempts>): JobWithAttempts {
       attempts: [],
       onLost: 'rerun',
       onFailure: null,
+      idempotencyKey: null,
       cancelRequestedAt: null,
       worker: null,
       parentId: null,

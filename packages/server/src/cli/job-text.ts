@@ -30,6 +30,7 @@ export function jobText(job: Job | JobWithAttempts): string {
     ['back-off', jsonText(job.backoff)],
     ['when lost', job.onLost === 'hold' ? 'hold' : null],
     ['on failure', job.onFailure],
+    ['idempotency key', job.idempotencyKey],
     ['timeout', job.timeout === null ? null : formatDuration(job.timeout)],
     ['retention', job.retention === null ? null : formatDuration(job.retention)],
     ['parent', job.parentId],

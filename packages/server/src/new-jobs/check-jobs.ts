@@ -1,7 +1,7 @@
 /** What a new job must satisfy beyond its schema: the timestamp in its id, the size and depth of its payload. */
 import { DroverError, isTooDeep, LIMITS, type NewJob } from '@drover/protocol';
 import { afterIdsOf, ID_AHEAD_LIMIT_MS, isVersion7 } from '../base/id-time.js';
-import { type JobToInsert, toJobToInsert } from './job-to-insert.js';
+import { type JobToInsert, keyedId, toJobToInsert } from './job-to-insert.js';
 
 /** The most bytes that UTF-8 takes for a character of a string. */
 const UTF8_BYTES_PER_CHARACTER = 3;
@@ -44,8 +44,11 @@ function checkedNewJob(given: NewJob, limits: NewJobLimits, field: FieldName): J
   return job;
 }
 
-function checkJob({ id, payload }: JobToInsert, latestId: string, limits: NewJobLimits, field: FieldName): void {
+function checkJob(job: JobToInsert, latestId: string, limits: NewJobLimits, field: FieldName): void {
+  const { id, payload } = job;
   if (id > latestId && isVersion7(id)) throw idAhead(id, field('id'));
+  const keyed = keyedId(job.type, job.options?.idempotencyKey);
+  if (keyed !== undefined && id !== keyed) throw otherId(keyed, id, field('id'));
   const { payloadLimitBytes: limit } = limits;
   if (UTF8_BYTES_PER_CHARACTER * payload.length > limit) {
     const bytes = Buffer.byteLength(payload);
@@ -66,6 +69,11 @@ function tooDeep(field: string): DroverError {
 function idAhead(id: string, field: string): DroverError {
   const message = 'its time is more than a day ahead: check the clock of the machine that created it';
   return invalid(field, message, JSON.stringify(id));
+}
+
+/** The SDK sends the key and the id made from it. */
+function otherId(keyed: string, id: string, field: string): DroverError {
+  return invalid(field, `expected no id beside idempotencyKey, which makes it ${keyed}`, JSON.stringify(id));
 }
 
 function invalid(field: string, message: string, value?: string): DroverError {

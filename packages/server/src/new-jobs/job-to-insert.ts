@@ -1,5 +1,6 @@
 /** A new job between the API and the database. Its payload is JSON from here on. */
-import { type BulkGroup, type NewJob, newId } from '@drover/protocol';
+import { createHash } from 'node:crypto';
+import { type BulkGroup, idOfKey, type NewJob, newId } from '@drover/protocol';
 
 /** Rarely used fields. The keys are those of the API; drover.insert_jobs reads them by these names. */
 export type JobOptions = Omit<NewJob, 'id' | 'type' | 'queue' | 'payload'> & { parentId?: string };
@@ -21,12 +22,17 @@ export type RowToInsert = { job: JobToInsert; sessionId?: string | undefined };
 export function toJobToInsert({ id, type, queue, payload, ...options }: NewJob, parentId?: string): JobToInsert {
   const all = parentId === undefined ? options : { ...options, parentId };
   return {
-    id: id ?? newId(),
+    id: id ?? keyedId(type, options.idempotencyKey) ?? newId(),
     type,
     queue,
     payload: JSON.stringify(payload ?? null),
     options: Object.keys(all).length > 0 ? all : undefined,
   };
+}
+
+/** Undefined without a key. */
+export function keyedId(type: string, key: string | undefined): string | undefined {
+  return key === undefined ? undefined : idOfKey(type, key, (text) => createHash('sha256').update(text).digest('hex'));
 }
 
 /** The jobs of a head line and its payloads. */

@@ -11,6 +11,7 @@ import type pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { insertJobs } from '../../src/admission/insert-jobs.js';
 import { checkedJob } from '../../src/new-jobs/check-jobs.js';
+import { keyedId } from '../../src/new-jobs/job-to-insert.js';
 import { createLifecycleBench, type LifecycleBench } from '../support/lifecycle.js';
 
 let bench: LifecycleBench;
@@ -42,8 +43,9 @@ const OPTIONS_WITH_COLUMN = JOB_OPTION_NAMES.filter((name) => JOB_OPTIONS[name].
 
 /** The row of a job: its times are compared as such if they were given so, else as a span from its creation. */
 async function rowOf(from: { query: pg.ClientBase['query'] }, job: unknown, id: string): Promise<Row> {
-  const given = job as { runAt?: unknown; id?: unknown };
-  const values = [id, given.runAt !== undefined, given.id !== undefined, OPTIONS_WITH_COLUMN];
+  const given = job as { runAt?: unknown; id?: unknown; idempotencyKey?: unknown };
+  const isKnown = given.id !== undefined || given.idempotencyKey !== undefined;
+  const values = [id, given.runAt !== undefined, isKnown, OPTIONS_WITH_COLUMN];
   const { rows } = await from.query(ROW_QUERY, values);
   const { row } = rows[0];
   return { ...row, options: row.options ?? {} };
@@ -147,6 +149,7 @@ const taken: Record<string, unknown[]> = {
   ],
   onLost: ['rerun', 'hold'],
   onFailure: ['work/on-failure', NAME],
+  idempotencyKey: ['order-4711', 'a', ' é "🐑" \\ {,}', '🐑'.repeat(255), '\u2028\u00a0', ID],
   backoff: [
     { kind: 'exponential' },
     { kind: 'exponential', base: '2s', factor: 1, max: 60_000, jitter: 0 },
@@ -244,6 +247,7 @@ const refused: Record<string, unknown[]> = {
   ],
   onLost: ['', 'keep', 'Hold', true, 1, ['hold']],
   onFailure: ['', 'a b', '/a', `${NAME}x`, 1, ['a']],
+  idempotencyKey: ['', 'two\nlines', '\u007f', '🐑'.repeat(256), 4711, true, ['a'], {}],
   backoff: [
     'fast',
     1,
@@ -291,6 +295,7 @@ const ALL = {
   ...{
     onLost: 'hold',
     onFailure: 'work/on-failure',
+    idempotencyKey: 'all-of-them',
     runAt: '2035-01-31T12:00:00.500+02:00',
     expiresAt: '2035-02-01T00:00:00Z',
     payload: { to: 'Ada' },
@@ -302,6 +307,8 @@ const ALL = {
 const whole: (readonly [what: string, text: string])[] = [
   ['every option', JSON.stringify(ALL)],
   ['delay and runAt', JSON.stringify({ type: 'a', delay: 1, runAt: '2035-01-31T12:00:00Z' })],
+  ['an id and a key', JSON.stringify({ type: 'a', id: ID, idempotencyKey: 'order-4711' })],
+  ['the id of its key', JSON.stringify({ type: 'a', id: keyedId('a', 'order-1'), idempotencyKey: 'order-1' })],
   ['no payload', '{"type":"a"}'],
   ['several mistakes', '{"type":"a b","priority":5000,"tags":"x"}'],
   ['an unknown field and another mistake', '{"type":"a b","colour":1}'],
@@ -329,7 +336,7 @@ describe('the validator of the API and that of SQL', () => {
   });
 
   test.each(casesOf(taken))('both take this %s: %s', async (_, text) => {
-    expect(await byApi(text.replace(/,"id":"[^"]*"/, ''))).toHaveProperty('row');
+    expect(await byApi(text.replace(/,"(?:id|idempotencyKey)":.*\}/s, '}'))).toHaveProperty('row');
     expect(await disagreement(text)).toBeUndefined();
   });
 
@@ -346,7 +353,7 @@ describe('the validator of the API and that of SQL', () => {
   });
 
   test('agree about jobs of any mixture of options', async () => {
-    const { id, delay, ...others } = taken;
+    const { id, idempotencyKey, delay, ...others } = taken;
     const values = fc.constantFrom(
       ...Object.entries({ ...others, ...refused }).flatMap(([key, list]) => list.map((value) => [key, value] as const)),
     );
