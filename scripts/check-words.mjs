@@ -1,5 +1,5 @@
 /**
- * `node scripts/check-words.mjs`: finds words that a reader who is not a native speaker has to look up, in tracked
+ * A part of `npm run lint`: finds words that a reader who is not a native speaker has to look up, in tracked
  * documentation and sources, and names the usual term. Exits with 1 if it finds any.
  *
  * It reads whole files instead of only comments and strings: an identifier with such a word needs a better name, too.

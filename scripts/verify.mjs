@@ -16,7 +16,10 @@ const READY_TIMEOUT_MS = 60_000;
 setup();
 const wanted = process.argv.slice(2);
 const started = performance.now();
-await step('lint', () => run('@biomejs/biome/bin/biome', ['check', '.']));
+await step('lint', () => {
+  run('@biomejs/biome/bin/biome', ['check', '.']);
+  runScript(join(root, 'scripts/check-words.mjs'), []);
+});
 await step('types', () => run('typescript/bin/tsc', ['-p', 'tsconfig.check.json']));
 await step('build', build);
 await step('tests', () => runScript(join(root, 'scripts/test.mjs'), []));

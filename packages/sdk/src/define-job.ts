@@ -100,7 +100,7 @@ function withFollower<Definition extends JobDefinition>(
 ): Definition {
   if (typeof onFailure !== 'function') refuse('handle', 'onFailure', onFailure, 'a function');
   const { defaults, follower } = definition[JOB];
-  // Whoever adds a job by this definition says what follows a failure, so a worker alone cannot decide it.
+  // The application that adds a job by this definition says what follows a failure, so a worker alone cannot decide it.
   if (defaults.onFailure === undefined || follower !== undefined) {
     const named = `defineJob({ type: "${definition.type}", onFailure: "${followerType(definition.type)}" })`;
     refuse('handle', 'onFailure', onFailure, `a definition that names the job of this function: ${named}`);

@@ -22,7 +22,7 @@ export function serverUrls(given: string | readonly string[] | undefined): strin
   const urls = [...new Set(parts.map((part) => normalUrl(part, field)))];
   const plain = urls.filter((url) => url.startsWith('http:'));
   if (plain.length > 0 && plain.length < urls.length) {
-    // Whoever can make the servers with TLS unreachable could otherwise read the token.
+    // An attacker who can make the servers with TLS unreachable could otherwise read the token.
     throw invalid(`${field}: expected either https:// or http:// for all servers, got both (${plain[0]} has no TLS)`);
   }
   return urls;

@@ -20,7 +20,7 @@ create table drover.session (
   -- delayed in the network cannot take the session back from a newer connection.
   connection int not null default 0,
   -- SHA-256 of the key by which its worker, and the next process with the same journal, prove that it is theirs; and an HMAC
-  -- with that key of the credential that opened it. Null: nobody can resume it.
+  -- with that key of the credential that opened it. Null: it cannot be resumed.
   resume_key_hash bytea,
   credential_proof bytea,
   name text not null,

@@ -23,7 +23,7 @@ export type AttemptInfo = Pick<
 export type EndedAttempt = AttemptInfo & { readonly runMs: number };
 
 export type FailedAttempt = EndedAttempt & {
-  /** The error that the handler threw. Of an isolated handler: one with the same name, message and stack. */
+  /** The error that the handler threw. An isolated handler: one with the same name, message and stack. */
   readonly error: Error;
   /** When the next attempt may start. Undefined: there is none. A cancel or the expiry of the job may end it earlier. */
   readonly nextTryAt: Date | undefined;

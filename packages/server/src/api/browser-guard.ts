@@ -22,7 +22,7 @@ const SAFE_METHODS = new Set(['GET', 'HEAD', 'OPTIONS']);
 export function createBrowserGuard(config: Pick<ServerConfig, 'host' | 'tokens' | 'insecure' | 'tls'>): BrowserGuard {
   const hasClients = config.tls !== undefined && config.tls.clients.length > 0;
   if (config.tokens.length > 0 && !hasClients) return { check() {} };
-  // whoever opens a server to other machines cannot say under which names they reach it
+  // the operator who opens a server to other machines cannot say under which names they reach it
   const acceptsAnyHost = hasClients || (config.insecure && !isLoopback(config.host));
 
   return {

@@ -1,6 +1,6 @@
 /**
  * Finds and reads the configuration file. It says where tokens are sent and which database is used, so it must be under
- * the control of whoever runs the command: files that others can change are refused, and code is loaded only if the
+ * the control of the user who runs the command: files that others can change are refused, and code is loaded only if the
  * caller names the file, or each command would run what lies in the folder in which it is called.
  */
 import { open, stat } from 'node:fs/promises';

@@ -25,7 +25,7 @@ export type Sources = {
 /** The settings, and what the operator should know of their sources. */
 export type ReadSettings = {
   settings: Settings;
-  /** Of the configuration file. */
+  /** About the configuration file. */
   warnings: string[];
   ignored: {
     /** Addresses of Kubernetes Services. */

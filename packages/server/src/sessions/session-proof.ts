@@ -1,5 +1,5 @@
 /**
- * How a session is proven. Its id is no secret: lists and logs show it. Its resume key is known to the worker and to the next
+ * How a session is proven. Its id is not secret: lists and logs show it. Its resume key is known to the worker and to the next
  * process with the same journal; the database has only a hash of it.
  */
 import { createHash, createHmac } from 'node:crypto';

@@ -48,7 +48,7 @@ describe('the settings of TLS', () => {
       { name: 'URI:spiffe://a/b', role: 'worker', san: 'URI:spiffe://a/b' },
       { name: 'DNS:ops.internal', role: 'admin', san: 'DNS:ops.internal' },
     ]);
-    for (const wrong of ['worker:a', 'nobody:DNS:a', 'worker:DNS:*.internal', 'worker:DNS:', [{ role: 'worker' }]]) {
+    for (const wrong of ['worker:a', 'guest:DNS:a', 'worker:DNS:*.internal', 'worker:DNS:', [{ role: 'worker' }]]) {
       expect(() => tlsOf({ ...mutual, tlsClients: wrong }), String(wrong)).toThrow('tlsClients: expected');
     }
     expect(() => tlsOf({ ...mutual, tlsClients: 'worker:DNS:a,admin:DNS:a' })).toThrow('two with the san "DNS:a"');

@@ -66,7 +66,7 @@ describe('the configuration file', () => {
     await expect(read()).rejects.toThrow('can be changed by other users');
   });
 
-  it.runIf(OUR_ID === 0)('is refused by root if it belongs to somebody else', async () => {
+  it.runIf(OUR_ID === 0)('is refused by root if it belongs to another user', async () => {
     const path = await write('drover.config.json', '{ "port": 1 }');
     await chown(path, 12345, 0);
     await expect(read()).rejects.toThrow(
@@ -75,7 +75,7 @@ describe('the configuration file', () => {
     );
   });
 
-  it('may belong to the user or to root, and to nobody else', () => {
+  it('may belong to the user or to root, and to no other user', () => {
     const access = (uid: number) => () => checkAccess('x.json', { uid, mode: 0o100600 }, 1000);
     expect(access(1000)).not.toThrow();
     expect(access(0)).not.toThrow();

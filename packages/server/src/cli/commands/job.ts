@@ -99,7 +99,7 @@ function addList(job: Command, context: CliContext): void {
     .option('--finished-before <time>')
     .option('--include <part>', 'also payload, result, progress or stack, with --json; may be repeated', collect)
     .option('--limit <number>', 'how many')
-    .option('--cursor <cursor>', 'go on where the last page ended');
+    .option('--cursor <cursor>', 'continue where the last page ended');
   addSettingFlags(command, 'client').action(async (flags: Record<string, unknown>) => {
     const fields = Object.keys(listJobsQuery.shape).filter((field) => flags[field] !== undefined);
     const query = Object.fromEntries(fields.map((field) => [field, flags[field]]));

@@ -146,7 +146,7 @@ function addBackfill(schedule: Command, context: CliContext): void {
 function addOccurrences(schedule: Command, context: CliContext): void {
   const command = schedule
     .command('occurrences')
-    .description('Show what became of each occurrence, latest first.')
+    .description('Show the outcome of each occurrence, latest first.')
     .argument('<name>', 'name of the schedule')
     .option('--state <state>', 'only fired, waiting or skipped')
     .option('--from <time>', 'nominal time at or after')
