@@ -1,8 +1,10 @@
-/** The page of monitoring against what a server prints. */
+/** The page of monitoring against what a server and a worker print. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { EVENTS } from '../../packages/server/src/telemetry/log-events.js';
 import { createMetrics } from '../../packages/server/src/telemetry/metrics.js';
-import { codeWords, named, readPage, section, tableRows } from './support/page.js';
+import { codeWords, named, ROOT, readPage, section, tableRows } from './support/page.js';
 
 const page = section(readPage('docs/operations/monitoring.md'), '## Metrics');
 const printed = await createMetrics().text({
@@ -45,12 +47,61 @@ describe('docs/operations/monitoring.md', () => {
     }
   });
 
-  it('lists every event and no other', () => {
-    const events = section(readPage('docs/operations/monitoring.md'), '### Events');
-    expect(
-      named(events)
-        .filter((name) => name.includes('.'))
-        .sort(),
-    ).toEqual(Object.keys(EVENTS).sort());
+  const logs = section(readPage('docs/operations/monitoring.md'), '## Logs');
+
+  it('lists the fields of every event that an operator may act on, and no other', () => {
+    expect(eventsIn(section(logs, '### Events'))).toEqual(Object.keys(EVENTS).sort());
+  });
+
+  it.each([
+    ['### Lines of servers and commands', 'packages/server/src', Object.keys(EVENTS)],
+    ['### Lines of a worker', 'packages/sdk/src', []],
+  ])('%s lists every other event of %s and no other', (heading, folder, listedElsewhere) => {
+    const written = sources(folder).flatMap(({ text }) => eventNames(text));
+    const others = new Set(written.filter((name) => !listedElsewhere.includes(name)));
+    expect(eventsIn(section(logs, heading))).toEqual([...others].sort());
   });
 });
+
+describe('each log line', () => {
+  it.each(['packages/server/src', 'packages/sdk/src'])('of %s has an event', (folder) => {
+    const without = sources(folder).flatMap(({ path, text }) =>
+      logCalls(text)
+        .filter((call) => !/\bevent\b/.test(withFields(call, text)) && !PASSED_ON.test(call))
+        .map((call) => `${path}: ${call}`),
+    );
+    expect(without).toEqual([]);
+  });
+});
+
+/** Lines of a handler or of another thread, which has named the event. */
+const PASSED_ON = /\b(?:jobFields|message\.fields|event\.fields)\b/;
+
+function eventsIn(text: string): string[] {
+  return named(text)
+    .filter((name) => name.includes('.'))
+    .sort();
+}
+
+function sources(folder: string): { path: string; text: string }[] {
+  return readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' })
+    .filter((path) => path.endsWith('.ts') && !path.endsWith('thread-code.ts'))
+    .map((path) => ({ path, text: readFileSync(join(ROOT, folder, path), 'utf8') }));
+}
+
+const EVENT_NAME = "'([a-z]+\\.[a-z-]+)'";
+const NAMED_EVENT = new RegExp(`\\bevent(?::| =)[^',;]*${EVENT_NAME}(?: : ${EVENT_NAME})?`, 'g');
+
+function eventNames(text: string): string[] {
+  return Array.from(text.matchAll(NAMED_EVENT), ([, ...names]) => names.filter((name) => name !== undefined)).flat();
+}
+
+/** Each call of a logger, up to the end of its first argument or line. */
+function logCalls(text: string): string[] {
+  return text.match(/logger(?:\??\.(?:debug|info|warn|error)|\[[\w.]+\])\(\s*[^)]+/g) ?? [];
+}
+
+/** The call with what its `fields` are in this file. */
+function withFields(call: string, text: string): string {
+  return /\(\s*fields,/.test(call) ? `${call} ${text.match(/const fields = \{[^}]+/g)?.join(' ')}` : call;
+}

@@ -103,9 +103,9 @@ function connect(config: ServerConfig, logger: Logger, metrics: Metrics): Databa
   return connectDatabase({
     url: config.databaseUrl,
     poolSize: config.poolSize,
-    onError: (error) => logger.warn({ err: error }, 'a database connection failed'),
+    onError: (error) => logger.warn({ event: 'database.failed', err: error }, 'a database connection failed'),
     onFailure: (kind) => metrics.databaseErrors.inc({ kind }),
-    onMove: (url) => logger.warn({ host: new URL(url).host }, 'using another database host'),
+    onMove: (url) => logger.warn({ event: 'database.moved', host: new URL(url).host }, 'using another database host'),
   });
 }
 
@@ -231,18 +231,20 @@ async function start(parts: Parts): Promise<void> {
     throw error;
   }
   await publishPayloadLimit(db.control, config.payloadLimitBytes).catch((error: Error) =>
-    logger.warn({ err: error }, 'SQL enqueues keep the payload limit they had'),
+    logger.warn({ event: 'limit.unpublished', err: error }, 'SQL enqueues keep the payload limit they had'),
   );
   for (const part of [parts.duties, parts.dispatcher, parts.due, parts.ticker, parts.wakeups]) part.start();
-  logger.info({ server: identity.id, address: identity.address }, 'listening');
+  logger.info({ event: 'server.listening', server: identity.id, address: identity.address }, 'listening');
 }
 
 async function stop(parts: Parts): Promise<void> {
   const { logger, identity, db, admission, dispatcher, due, ticker } = parts;
-  logger.info('stopping');
+  logger.info({ event: 'server.stopping' }, 'stopping');
   parts.stopping.abort();
   identity.draining = true;
-  await sayPresence(db.control, identity).catch((error: Error) => logger.warn({ err: error }, 'could not say goodbye'));
+  await sayPresence(db.control, identity).catch((error: Error) =>
+    logger.warn({ event: 'goodbye.failed', err: error }, 'could not tell the cluster that this server stops'),
+  );
   await Promise.all([admission.stop(), dispatcher.stop(), due.stop(), ticker.stop()]);
   parts.waiters.stop();
   await parts.stream.stop(STOP_GRACE_MS);
@@ -250,10 +252,10 @@ async function stop(parts: Parts): Promise<void> {
   await Promise.all([parts.duties.stop(), parts.wakeups.stop(), parts.calls.stop(STOP_GRACE_MS), parts.http.close()]);
   await parts.certificate?.stop();
   await leaveCluster(db.control, identity.id).catch((error: Error) =>
-    logger.warn({ err: error }, 'could not leave the cluster'),
+    logger.warn({ event: 'goodbye.failed', err: error }, 'could not leave the cluster'),
   );
   await db.close();
-  logger.info('stopped');
+  logger.info({ event: 'server.closed' }, 'stopped');
 }
 
 /** An address that others can use: a server that listens on all interfaces is announced by its host name. */

@@ -54,6 +54,7 @@ export function errorHeaders(error: DroverError, random: () => number = Math.ran
 /** Logs what an operator should know: internal errors, and an unavailable database. */
 export function logError(logger: Logger, error: DroverError, request: { method: string; url: string }): void {
   const context = { err: error.cause ?? error, method: request.method, path: request.url.split('?', 1)[0] };
-  if (error.code === 'internal') logger.error(context, 'a request failed');
-  else if (error.code === 'database_unavailable') logger.warn(context, 'the database did not answer a request');
+  if (error.code === 'internal') logger.error({ event: 'request.failed', ...context }, 'a request failed');
+  else if (error.code === 'database_unavailable')
+    logger.warn({ event: 'request.unanswered', ...context }, 'the database did not answer a request');
 }

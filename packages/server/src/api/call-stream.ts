@@ -51,7 +51,7 @@ export function createCallStream({ handlers, config, logger, memory }: CallStrea
   function accept(socket: WebSocket, carrier: Duplex, principal: Principal): void {
     let calls = 0;
     sockets.add(socket);
-    socket.on('error', (error) => logger.debug({ err: error }, 'a call stream failed'));
+    socket.on('error', (error) => logger.debug({ event: 'connection.failed', err: error }, 'a call stream failed'));
     socket.on('close', () => sockets.delete(socket));
     const arriving = memory.share();
     socket.on('close', arriving.release);

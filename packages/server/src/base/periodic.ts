@@ -14,7 +14,9 @@ export function createPeriodic(name: string, everyMs: number, round: () => Promi
   function run(): void {
     const began = performance.now();
     underWay = round()
-      .catch((error: Error) => logger.warn({ err: error, duty: name }, `${name} failed, trying again`))
+      .catch((error: Error) =>
+        logger.warn({ event: 'duty.failed', err: error, duty: name }, `${name} failed, trying again`),
+      )
       .then(() => {
         if (!stopped) timer = setTimeout(run, Math.max(0, everyMs - (performance.now() - began)));
       });

@@ -44,5 +44,5 @@ export async function openWorker(
     if (!(await worker.stop())) throw new Error('some handlers did not end; their jobs will be recovered');
   });
   await worker.start({ signal });
-  logger.info({ types: jobs.map(({ type }) => type), slots, url }, 'worker is ready');
+  logger.info({ event: 'worker.ready', types: jobs.map(({ type }) => type), slots, url }, 'worker is ready');
 }

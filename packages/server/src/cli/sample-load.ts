@@ -24,7 +24,7 @@ export async function runSampleLoad(options: SampleLoadOptions): Promise<void> {
     try {
       if (!isFull()) await addSample(client, round, random);
     } catch (error) {
-      if (!signal.aborted) logger.warn({ err: error }, 'a sample job could not be added');
+      if (!signal.aborted) logger.warn({ event: 'sample.failed', err: error }, 'a sample job could not be added');
     }
     // Rejects when the signal aborts, which the loop's condition then detects.
     await delay(PACE_MS, undefined, { signal }).catch(() => {});

@@ -35,7 +35,7 @@ export function startWorkerProcess(options: WorkerProcessOptions): { stop(): Pro
     const started = spawnWorker(options);
     started.once('exit', (code, signal) => {
       if (isStopping) return;
-      logger.warn({ code, signal }, 'the worker process has ended and is started again');
+      logger.warn({ event: 'worker.restarted', code, signal }, 'the worker process has ended and is started again');
       restart = setTimeout(() => {
         child = run();
       }, RESTART_MS);
@@ -75,7 +75,9 @@ function spawnWorker({ module, url, token, tls, drainTimeoutMs, onLine, logger }
     stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
     env: token === undefined ? workerEnvironment() : { ...workerEnvironment(), DROVER_TOKEN: token },
   });
-  child.on('error', (error) => logger.error({ err: error }, 'the worker process could not be started'));
+  child.on('error', (error) =>
+    logger.error({ event: 'worker.failed', err: error }, 'the worker process could not be started'),
+  );
   if (child.stderr) createInterface({ input: child.stderr }).on('line', onLine);
   return child;
 }

@@ -102,7 +102,7 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
     const password = await prepareCluster(instance, dataDir, options.logger);
     const { child, port } = await launch(instance, options);
     const watchdog = startWatchdog(user, child);
-    options.logger?.info({ port, pid: child.pid, dataDir }, 'embedded PostgreSQL is ready');
+    options.logger?.info({ event: 'postgres.ready', port, pid: child.pid, dataDir }, 'embedded PostgreSQL is ready');
 
     let stopping: Promise<void> | undefined;
     const stop = async () => {
@@ -132,7 +132,7 @@ async function endLeftover(instance: Instance, logger: EmbeddedPostgresOptions['
   if (Number.isNaN(pid)) return;
   const command = await commandLine(pid);
   if (command?.includes(instance.mark)) {
-    logger?.warn({ pid }, 'ending the PostgreSQL that an earlier run has left');
+    logger?.warn({ event: 'postgres.leftover', pid }, 'ending the PostgreSQL that an earlier run has left');
     if (await endProcess(pid, STOP_STEPS)) return;
     throw new Error(`PostgreSQL (process ${pid}), left in ${instance.cluster} by an earlier run, cannot be stopped`);
   }
@@ -156,10 +156,13 @@ async function prepareCluster(
 
   const password = randomBytes(24).toString('base64url');
   if (exists) {
-    logger?.warn({ passwordFile }, 'the password of the embedded PostgreSQL was lost and is set again');
+    logger?.warn(
+      { event: 'postgres.password-lost', passwordFile },
+      'the password of the embedded PostgreSQL was lost and is set again',
+    );
     await runSingleUser(instance, instance.cluster, `alter user ${USER} password '${password}';\n`);
   } else {
-    logger?.info({ dataDir }, 'creating the embedded PostgreSQL');
+    logger?.info({ event: 'postgres.created', dataDir }, 'creating the embedded PostgreSQL');
     await createCluster(instance, password);
   }
   await writeFile(passwordFile, `${password}\n`, { mode: 0o600 });

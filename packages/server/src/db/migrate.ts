@@ -76,7 +76,7 @@ export async function migrate(connectionString: string, options: MigrateOptions 
     for (const step of [steps.schema, ...steps.migrations.filter(({ level }) => level <= to)]) {
       if (!(await applyOnce(client, step, steps))) continue;
       applied.push(step.name);
-      options.logger?.info({ migration: step.name }, 'migration applied');
+      options.logger?.info({ event: 'migration.applied', migration: step.name }, 'migration applied');
     }
     return { applied };
   } finally {

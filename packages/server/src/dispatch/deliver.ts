@@ -15,7 +15,10 @@ export function createDelivery({ db, logger, metrics, publish }: DeliveryDeps): 
   /** The channel ended between the claim and the delivery. If this fails too, the next `hello` or the reconciler repairs it. */
   function release(jobs: readonly GrantedJob[]): void {
     releaseJobs(db, jobs).then(publish, (error: Error) =>
-      logger.warn({ err: error, jobs: jobs.length }, 'undelivered jobs could not be released yet'),
+      logger.warn(
+        { event: 'release.failed', err: error, jobs: jobs.length },
+        'undelivered jobs could not be released yet',
+      ),
     );
   }
 

@@ -84,7 +84,7 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
         await doubts.settle();
         if (await claimRound()) wanted = true;
       } catch (error) {
-        logger.error({ err: error }, 'claiming failed, trying again');
+        logger.error({ event: 'claim.failed', err: error }, 'claiming failed, trying again');
         await new Promise((resolve) => setTimeout(resolve, RETRY_AFTER_ERROR_MS));
         wanted = true;
       }

@@ -35,7 +35,10 @@ export function createWaiters(deps: { db: Runner; logger: Logger }): Waiters {
     timer = setTimeout(() => {
       lookUp()
         .catch((error: Error) =>
-          deps.logger.debug({ err: error }, 'finished jobs could not be looked up, trying again'),
+          deps.logger.debug(
+            { event: 'waiters.failed', err: error },
+            'finished jobs could not be looked up, trying again',
+          ),
         )
         .finally(() => {
           timer = undefined;

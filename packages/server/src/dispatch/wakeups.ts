@@ -46,7 +46,9 @@ export function createWakeups(deps: WakeupsDeps): Wakeups {
     timer = undefined;
     const text = `${deps.serverId} ${[...pending].join(' ')}`;
     pending.clear();
-    deps.db.run(notify, [text]).catch((error: Error) => logger.debug({ err: error }, 'a hint could not be sent'));
+    deps.db
+      .run(notify, [text])
+      .catch((error: Error) => logger.debug({ event: 'hint.failed', err: error }, 'a hint could not be sent'));
   }
 
   /** A dedicated connection: a busy listener would delay every notifying commit. */
@@ -61,7 +63,7 @@ export function createWakeups(deps: WakeupsDeps): Wakeups {
     const lost = (error?: Error) => {
       if (stopped || listener !== client) return;
       listener = undefined;
-      logger.debug({ err: error }, 'hints are not heard, polling goes on');
+      logger.debug({ event: 'hints.lost', err: error }, 'hints are not heard; polling continues');
       client.end().catch(() => {
         // already closed
       });

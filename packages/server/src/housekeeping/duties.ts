@@ -79,7 +79,8 @@ export function createDuties(deps: DutiesDeps): Duties {
 
   async function pulse(): Promise<void> {
     if (await movePulse(control, maxPulseAgeMs)) {
-      logger.warn('the pulse of the cluster stood still; nobody is given up until all had a lease to come back');
+      const message = 'the pulse of the cluster had stopped; no worker is declared dead for one lease';
+      logger.warn({ event: 'pulse.stopped' }, message);
     }
   }
 
@@ -92,7 +93,7 @@ export function createDuties(deps: DutiesDeps): Duties {
     // without the jobs that were added for failed ones
     const lost = changes.filter(({ verb }) => verb !== 'enqueue');
     const jobs = Object.fromEntries(countBy(lost, ({ to }) => to));
-    if (sessions > 0) logger.warn({ sessions, ...jobs }, 'workers were lost');
+    if (sessions > 0) logger.warn({ event: 'workers.lost', sessions, ...jobs }, 'workers were lost');
     await countRepairs(repairs, 'unknown_to_worker', await dispatcher.compareAll());
   }
 
@@ -108,14 +109,15 @@ export function createDuties(deps: DutiesDeps): Duties {
 
   async function rebalance(): Promise<void> {
     const moved = await askSurplusToMove(control, registry.sessions, cluster.share().of);
-    if (moved > 0) logger.info({ moved }, 'asked workers to move to another server');
+    if (moved > 0) logger.info({ event: 'workers.moved', moved }, 'asked workers to move to another server');
   }
 
   async function prune(): Promise<void> {
     await ensurePartitions(reads);
     const { dropped } = await pruneHistory(reads, deps.retentionMs);
     await pruneOccurrences(reads, deps.retentionMs);
-    if (dropped.length > 0) logger.info({ dropped }, 'history past its retention was dropped');
+    if (dropped.length > 0)
+      logger.info({ event: 'history.dropped', dropped }, 'history past its retention was dropped');
   }
 
   const periodic: Periodic[] = [
@@ -131,7 +133,12 @@ export function createDuties(deps: DutiesDeps): Duties {
   ];
 
   function inBackground(what: string, work: Promise<void>): void {
-    work.catch((error: Error) => logger.warn({ err: error }, `${what} failed, the next regular look mends it`));
+    work.catch((error: Error) =>
+      logger.warn(
+        { event: 'duty.failed', err: error, duty: what },
+        `${what} failed; the next regular round repeats it`,
+      ),
+    );
   }
 
   return {

@@ -47,7 +47,7 @@ export async function countRepairs(deps: RepairDeps, kind: RepairKind, repaired:
   const { db, logger, metrics } = deps;
   if (repaired === 0) return;
   metrics.repairs.inc({ kind }, repaired);
-  logger.error({ kind, repaired }, 'impossible rows were found and repaired');
+  logger.error({ event: 'rows.repaired', kind, repaired }, 'impossible rows were found and repaired');
   await db.run(count, [kind, repaired]);
 }
 

@@ -24,7 +24,10 @@ export function createPublisher(logger: Logger): Publisher {
         try {
           listener(changes);
         } catch (error) {
-          logger.error({ err: error, changes: changes.length }, 'a listener of job changes failed');
+          logger.error(
+            { event: 'listener.failed', err: error, changes: changes.length },
+            'a listener of job changes failed',
+          );
         }
       }
     },

@@ -53,7 +53,8 @@ export function createLeases({ db, serverId, registry, logger, beatMs, leaseMs, 
         : deaf
           ? 'worker does not take in what it is sent'
           : 'worker recovered';
-      logger.warn({ worker: session.name, session: session.id, suspected }, why);
+      const event = suspected ? 'worker.suspected' : 'worker.recovered';
+      logger.warn({ event, worker: session.name, session: session.id }, why);
     }
     session.suspected = suspected;
   }

@@ -105,7 +105,10 @@ export function createOutcomes(deps: OutcomesDeps): Outcomes {
         return stale;
       } catch (error) {
         if (!isPassing(error) || signal.aborted) throw error;
-        logger.warn({ err: error, outcomes: items.length }, 'outcomes could not be written, trying again');
+        logger.warn(
+          { event: 'outcomes.retried', err: error, outcomes: items.length },
+          'outcomes could not be written, trying again',
+        );
         await new Promise((resolve) => setTimeout(resolve, waitMs));
         waitMs = Math.min(RETRY_MAX_MS, waitMs * 2);
       }

@@ -25,7 +25,7 @@ export async function passOnCancels(db: Runner, sessions: Sessions, logger: Logg
   if (busy.length === 0) return;
   const rows = await db.run<Requested>(requested, [busy]);
   for (const [sessionId, items] of groupBy(rows, (row) => row.sessionId)) {
-    logger.debug({ session: sessionId, jobs: items.length }, 'passing on cancels');
+    logger.debug({ event: 'cancels.passed', session: sessionId, jobs: items.length }, 'passing on cancels');
     tellToStop(sessions.get(sessionId), items);
   }
 }

@@ -50,7 +50,13 @@ export async function registerWorker(
   const session = createSession(hello, { ...opened, channel, proof });
   channel.welcome({ serverId, clusterId, beatMs, leaseMs, servers: deps.servers(), dropped: toDrop(hello, session) });
   deps.logger.info(
-    { worker: hello.name, session: hello.sessionId, slots: hello.slots, holds: session.grants.size },
+    {
+      event: 'worker.registered',
+      worker: hello.name,
+      session: hello.sessionId,
+      slots: hello.slots,
+      holds: session.grants.size,
+    },
     'worker registered',
   );
   registry.add(session);

@@ -27,7 +27,8 @@ export function createRegistry(logger: Logger): Registry {
     remove,
     disconnect(session, reason) {
       remove(session);
-      logger.info({ worker: session.name, session: session.id }, `disconnecting worker: ${reason}`);
+      const fields = { event: 'worker.disconnected', worker: session.name, session: session.id };
+      logger.info(fields, `disconnecting worker: ${reason}`);
       session.channel.disconnect();
     },
   };

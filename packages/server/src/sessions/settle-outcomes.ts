@@ -82,7 +82,7 @@ async function write(
     return tooLate;
   } catch (error) {
     for (const grant of held) grant.isSettling = false;
-    logger.warn({ err: error }, 'outcomes were not written; the worker will send them again');
+    logger.warn({ event: 'outcomes.failed', err: error }, 'outcomes were not written; the worker will send them again');
     return undefined;
   } finally {
     session.settling.delete(settling);

@@ -41,7 +41,7 @@ export function createWorkerSessions(deps: WorkerSessionsDeps): WorkerSessions {
 
   function noteLeft(session: Session, why: string): void {
     leaveSession(db, serverId, session, why).catch((error: Error) =>
-      logger.debug({ err: error }, 'a lost connection could not be noted'),
+      logger.debug({ event: 'worker.unnoted', err: error }, 'a lost connection could not be noted'),
     );
   }
 
@@ -51,7 +51,10 @@ export function createWorkerSessions(deps: WorkerSessionsDeps): WorkerSessions {
     registry.remove(session);
     const rest = await endSession(db, serverId, session);
     if (rest.length > 0) deps.publish(await releaseJobs(db, rest));
-    logger.info({ worker: session.name, session: session.id, handedBack: rest.length }, 'worker resigned');
+    logger.info(
+      { event: 'worker.resigned', worker: session.name, session: session.id, handedBack: rest.length },
+      'worker resigned',
+    );
   }
 
   return {
@@ -68,7 +71,9 @@ export function createWorkerSessions(deps: WorkerSessionsDeps): WorkerSessions {
       if (writable.length === 0) return;
       deps.progress
         .report(writable)
-        .catch((error: Error) => logger.warn({ err: error }, 'progress could not be written'));
+        .catch((error: Error) =>
+          logger.warn({ event: 'progress.failed', err: error }, 'progress could not be written'),
+        );
     },
     beat: noteBeat,
     drain(session) {
@@ -78,7 +83,7 @@ export function createWorkerSessions(deps: WorkerSessionsDeps): WorkerSessions {
       return end(session).then(
         () => true,
         (error: Error) => {
-          logger.warn({ err: error }, 'a worker could not resign cleanly');
+          logger.warn({ event: 'resign.failed', err: error }, 'a worker could not resign cleanly');
           noteLeft(session, 'it resigned while the database was away');
           return false;
         },

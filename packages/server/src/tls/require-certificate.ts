@@ -29,7 +29,10 @@ function refuse(socket: TLSSocket, logger: Logger): void {
     'unauthenticated',
     `expected a client certificate (cert and key) of a CA in this server's tlsClientCa, got ${found}`,
   );
-  logger.debug({ address: socket.remoteAddress, reason: error.message }, 'a connection was refused');
+  logger.debug(
+    { event: 'connection.refused', address: socket.remoteAddress, reason: error.message },
+    'a connection was refused',
+  );
   const body = JSON.stringify(error.toBody());
   const head = `HTTP/1.1 ${error.status} Unauthorized\r\ncontent-type: application/json; charset=utf-8\r\n`;
   socket.on('error', () => socket.destroy());

@@ -34,6 +34,9 @@ async function tighten(path: string, mode: number, logger: Logger): Promise<void
     const { code, message } = error as NodeJS.ErrnoException;
     // Another process that wants the folder has removed its lock.
     if (code === 'ENOENT') return;
-    logger.warn({ path, reason: message }, 'other users may read the journal, and this user cannot change that');
+    logger.warn(
+      { event: 'journal.exposed', path, reason: message },
+      'other users may read the journal, and this user cannot change that',
+    );
   }
 }

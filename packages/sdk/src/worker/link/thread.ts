@@ -200,7 +200,7 @@ class LinkThread {
   #learn(servers: readonly string[]): void {
     for (const url of this.#servers.learn(servers)) {
       const message = 'a server announced an address without TLS; it is not used, because this worker was given https';
-      this.#tell({ kind: 'log', level: 'warn', fields: { url }, message });
+      this.#tell({ kind: 'log', level: 'warn', fields: { event: 'server.insecure', url }, message });
     }
   }
 

@@ -126,7 +126,7 @@ function watchStats(client: Client, logger: Logger, onStats: (stats: Stats) => v
       waiting = (stats.counts.ready ?? 0) + (stats.counts.scheduled ?? 0);
       if (!isStopped) onStats(stats);
     } catch (error) {
-      if (!isStopped) logger.warn({ err: error }, 'the figures could not be read');
+      if (!isStopped) logger.warn({ event: 'figures.failed', err: error }, 'the figures could not be read');
     }
     if (!isStopped) timer = setTimeout(look, REFRESH_MS);
   };

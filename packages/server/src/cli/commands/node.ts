@@ -26,8 +26,8 @@ export function addNodeCommand(program: Command, context: CliContext): void {
     await runUntilStopped(async ({ signal, teardown }) => {
       const address = await openServer(settings, { context, logger, teardown, signal, ownTokens: [own] });
       if (jobs.length > 0) await openWorker(settings, { jobs, url: [address], token, logger, teardown, signal });
-      logger.info({ address, jobTypes: jobs.length }, 'node is ready');
+      logger.info({ event: 'node.ready', address, jobTypes: jobs.length }, 'node is ready');
     });
-    logger.info('node has stopped');
+    logger.info({ event: 'node.stopped' }, 'node has stopped');
   });
 }

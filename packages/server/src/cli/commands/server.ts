@@ -15,8 +15,8 @@ export function addServerCommand(program: Command, context: CliContext): void {
     const { openServer } = await import('../open-server.js');
     await runUntilStopped(async ({ signal, teardown }) => {
       const address = await openServer(settings, { context, logger, teardown, signal });
-      logger.info({ address }, 'server is ready');
+      logger.info({ event: 'server.ready', address }, 'server is ready');
     });
-    logger.info('server has stopped');
+    logger.info({ event: 'server.stopped' }, 'server has stopped');
   });
 }

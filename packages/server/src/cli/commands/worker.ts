@@ -21,6 +21,6 @@ export function addWorkerCommand(program: Command, context: CliContext): void {
       const { url, token } = settings;
       await openWorker(settings, { jobs, url, token, logger, teardown, signal });
     });
-    logger.info('worker has stopped');
+    logger.info({ event: 'worker.stopped' }, 'worker has stopped');
   });
 }

@@ -50,7 +50,9 @@ export function createWorkerStream(deps: StreamDeps): WorkerStream {
       if (isBinary) connection.refuse(new DroverError('invalid_request', 'frames are JSON text'));
       else connection.receive(data.toString());
     });
-    socket.on('error', (error) => deps.logger.debug({ err: error }, 'a worker connection failed'));
+    socket.on('error', (error) =>
+      deps.logger.debug({ event: 'connection.failed', err: error }, 'a worker connection failed'),
+    );
     socket.on('close', () => {
       clearTimeout(helloLimit);
       sockets.delete(socket);
