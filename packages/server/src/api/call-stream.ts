@@ -27,7 +27,7 @@ type CallStreamDeps = {
   handlers: Pick<RouteHandlers, typeof CALLED_ROUTE>;
   config: Pick<ServerConfig, 'host' | 'tokens' | 'insecure' | 'tls'>;
   logger: Logger;
-  /** Of the requests in progress. */
+  /** Counts the requests in progress. */
   memory: MemoryBudget;
 };
 

@@ -31,7 +31,7 @@ export type HttpServerDeps = {
   config: Pick<ServerConfig, 'host' | 'port' | 'tokens' | 'insecure' | 'tls'>;
   logger: Logger;
   serverId: string;
-  /** Of the requests in progress. */
+  /** Counts the requests in progress. */
   memory: MemoryBudget;
 };
 

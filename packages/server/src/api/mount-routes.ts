@@ -13,7 +13,7 @@ import { methodsAt } from './route-paths.js';
 export type MountDeps = {
   handlers: RouteHandlers;
   authenticator: Authenticator;
-  /** Of the requests in progress. */
+  /** Counts the requests in progress. */
   memory: MemoryBudget;
   /** Aborts when the client has disconnected or the server stops. */
   goneSignal(reply: FastifyReply): AbortSignal;
