@@ -66,7 +66,10 @@ export function build() {
   writeThreadCode();
   const { status } = spawnSync(process.execPath, [tsc, '-b', ...PACKAGES], { cwd: root, stdio: 'inherit' });
   if (status !== 0) fail('the sources do not compile; the messages are above');
-  for (const name of PACKAGES) removeStaleOutput(join(root, name));
+  for (const name of PACKAGES) {
+    removeStaleOutput(join(root, name));
+    writeCommonJsTypes(join(root, name, 'dist'));
+  }
   // The compiler does not know that this file is a command.
   chmodSync(cli, 0o755);
   linkCommand();
@@ -76,9 +79,8 @@ export function build() {
 function writeThreadCode() {
   const link = join(root, 'packages/sdk/src/worker/link');
   const file = join(link, 'thread-code.ts');
-  const text = threadCode(join(link, 'thread.ts'));
   // Unchanged files are not compiled again.
-  if (!existsSync(file) || readFileSync(file, 'utf8') !== text) writeFileSync(file, text);
+  writeIfChanged(file, threadCode(join(link, 'thread.ts')));
 }
 
 function threadCode(entry) {
@@ -111,9 +113,27 @@ function threadCode(entry) {
 /** The compiler keeps the output of deleted sources, and npm would publish it. */
 function removeStaleOutput(folder) {
   for (const file of readdirSync(join(folder, 'dist'), { recursive: true })) {
-    const module = /^(.*?)(\.d\.ts|\.js)(\.map)?$/.exec(file)?.[1];
+    const module = /^(?:commonjs[/\\])?(.*?)(\.d\.ts|\.js)(\.map)?$/.exec(file)?.[1];
     if (module !== undefined && !existsSync(join(folder, 'src', `${module}.ts`))) rmSync(join(folder, 'dist', file));
   }
+}
+
+/**
+ * The same types for importers in CommonJS: see docs/decisions/0024. Only the types exist twice, because Node loads
+ * the same modules for both.
+ */
+function writeCommonJsTypes(dist) {
+  const files = readdirSync(dist, { recursive: true }).filter((file) => file.endsWith('.d.ts'));
+  for (const file of files.filter((name) => !name.startsWith('commonjs'))) {
+    writeIfChanged(join(dist, 'commonjs', file), readFileSync(join(dist, file), 'utf8'));
+  }
+  writeIfChanged(join(dist, 'commonjs/package.json'), '{ "type": "commonjs" }\n');
+}
+
+function writeIfChanged(file, text) {
+  if (existsSync(file) && readFileSync(file, 'utf8') === text) return;
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(file, text);
 }
 
 /** npm links a command when it installs, but only if its file exists, which it does not before the first build. */

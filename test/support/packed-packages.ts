@@ -1,6 +1,6 @@
 /**
  * The packages as npm would publish them, unpacked into an empty folder. Third-party packages are links to those of
- * the repository, limited to the declared ones; `npm run verify` installs everything from the registry instead.
+ * the repository, limited to the declared ones and no optional peers; `npm run verify` installs everything from the registry instead.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
@@ -23,7 +23,8 @@ export type PackedPackages = {
   remove(): void;
 };
 
-export function unpackPackages(): PackedPackages {
+/** `others` are packages that an application installs beside ours. */
+export function unpackPackages({ others = [] }: { others?: readonly string[] } = {}): PackedPackages {
   const folder = mkdtempSync(join(tmpdir(), 'drover-packed-'));
   const modules = join(folder, 'node_modules');
   execFileSync('npm', ['pack', '--silent', '--pack-destination', folder, ...SOURCES], { cwd: ROOT, stdio: 'pipe' });
@@ -31,12 +32,13 @@ export function unpackPackages(): PackedPackages {
   const manifests = archives.map((archive) => unpack(join(folder, archive), modules));
 
   const own = new Set(manifests.map(({ name }) => name));
-  const needed = new Set(manifests.flatMap(({ dependencies }) => Object.keys(dependencies)));
+  const needed = new Set([...manifests.flatMap(({ dependencies }) => Object.keys(dependencies)), ...others]);
   for (const name of needed) {
     if (own.has(name)) continue;
     mkdirSync(dirname(join(modules, name)), { recursive: true });
     symlinkSync(join(ROOT, 'node_modules', name), join(modules, name));
   }
+  for (const name of [...own, ...needed]) linkCommands(modules, name);
 
   return {
     folder,
@@ -54,6 +56,16 @@ function unpack(archive: string, modules: string): Manifest {
   mkdirSync(target, { recursive: true });
   execFileSync('tar', ['-xzf', archive, '-C', target, '--strip-components=1']);
   return manifest;
+}
+
+function linkCommands(modules: string, name: string): void {
+  const { bin = {} }: { bin?: Record<string, string> } = JSON.parse(
+    readFileSync(join(modules, name, 'package.json'), 'utf8'),
+  );
+  mkdirSync(join(modules, '.bin'), { recursive: true });
+  for (const [command, file] of Object.entries(bin)) {
+    symlinkSync(join('..', name, file), join(modules, '.bin', command));
+  }
 }
 
 function readFiles(folder: string): { path: string; text: string }[] {

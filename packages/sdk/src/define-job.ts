@@ -3,6 +3,8 @@
  * program both enqueues and runs it, its handler. Everything except the payload is checked here, once, and not at
  * each enqueue.
  */
+import { isAbsolute } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { DroverError, invalidInput, JOB_DEFAULT_NAMES, newJobSchema } from '@drover/protocol';
 import { type IsolationInput, isolationOption } from './isolation-option.js';
 import { isJobDefinition, JOB, type JobDefaults, type JobDefinition, type RunJob } from './job-definition.js';
@@ -29,7 +31,7 @@ export type DefineJobOptions<Input = unknown, Result = unknown, Output = unknown
 };
 
 export type HandleOptions = {
-  /** `import.meta.url` of the module that exports this job. A handler with `isolation` needs it. */
+  /** `import.meta.url`, or `__filename` in CommonJS, of the module that exports this job. A handler with `isolation` needs it. */
   module?: string | URL | undefined;
 };
 
@@ -126,10 +128,11 @@ function withHandler<Definition extends JobDefinition, Run>(
 /** tsx adds it to everything that it loads by `tsImport`. It names an instance inside this process. */
 const TSX_NAMESPACE = 'tsx-namespace';
 
+/** The URL of the module. CommonJS knows its modules by their path. */
 export function moduleOption(where: string, value: unknown): string {
-  const text = String(value);
+  const text = typeof value === 'string' && isAbsolute(value) ? pathToFileURL(value).href : String(value);
   if (!URL.canParse(text) || !text.startsWith('file:')) {
-    refuse(where, 'module', value, 'the URL of a file: import.meta.url');
+    refuse(where, 'module', value, 'the address of a file: import.meta.url, or __filename in CommonJS');
   }
   const url = new URL(text);
   url.searchParams.delete(TSX_NAMESPACE);

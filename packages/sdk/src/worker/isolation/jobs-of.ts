@@ -13,6 +13,13 @@ export type JobsOfOptions = {
  */
 export function jobsOf(module: object, url: string | URL, { loader }: JobsOfOptions = {}): RunnableJob[] {
   const address = moduleOption('jobsOf', url);
-  const jobs = new Set(Object.values(module).flat().filter(isRunnableJob));
+  const jobs = new Set(exportsOf(module).flat().filter(isRunnableJob));
   return [...jobs].map((job) => ({ ...job, [JOB]: { ...job[JOB], module: job[JOB].module ?? address, loader } }));
+}
+
+/** `default` is the `module.exports` of a CommonJS module. Node finds only some of its names, so they are read here. */
+function exportsOf(module: object): unknown[] {
+  const { default: exported } = module as { default?: unknown };
+  const isNamespace = typeof exported === 'object' && exported !== null && !isRunnableJob(exported);
+  return [...Object.values(module), ...(isNamespace ? Object.values(exported) : [])];
 }

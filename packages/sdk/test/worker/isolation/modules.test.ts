@@ -1,3 +1,4 @@
+import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, it } from 'vitest';
 import { defineJob, handle, type RunnableJob } from '../../../src/index.js';
 import { JOB } from '../../../src/job-definition.js';
@@ -21,6 +22,14 @@ describe('the module of an isolated handler', () => {
     const module = (await import('./fixtures/typescript-handlers.js' as string)) as object;
     const jobs = jobsOf(module, fixture('typescript-handlers.ts'), { loader: import.meta.resolve('tsx') });
     expect(await run(jobs, { n: 1 })).toMatchObject({ kind: 'succeeded', result: '"yes 1"' });
+  });
+
+  it('may be CommonJS, named by its path', async () => {
+    const path = fileURLToPath(fixture('commonjs-handlers.cjs'));
+    const jobs = jobsOf(await import(path), path);
+    expect(jobs.map(({ type }) => type).sort()).toEqual(['commonjs.first', 'commonjs.listed', 'commonjs.second']);
+    const isolated = jobs.filter(({ type }) => type === 'commonjs.first');
+    expect(await run(isolated)).toMatchObject({ kind: 'succeeded', result: '"drover commonjs.first"' });
   });
 
   it.each([
@@ -47,7 +56,7 @@ describe('the module of an isolated handler', () => {
     const without = handle(job, () => {});
     expect(() => createWorker({ jobs: [without] })).toThrow(/module: import\.meta\.url of the isolated job "job"/);
     expect(() => handle(job, () => {}, { module: './job.js' })).toThrow(
-      'handle: module: expected the URL of a file: import.meta.url, got "./job.js"',
+      'handle: module: expected the address of a file: import.meta.url, or __filename in CommonJS, got "./job.js"',
     );
     expect(() => handle(job, () => {}, { modul: import.meta.url } as never)).toThrow('did you mean "module"?');
     expect(jobsOf({ without }, import.meta.url)[0]?.[JOB].module).toBe(import.meta.url);

