@@ -1,12 +1,12 @@
-/** Every block of TypeScript in the guides compiles as it stands, as strictly as our own code. */
+/** Every block of TypeScript in the guides and the READMEs of the packages compiles as it stands, as strictly as our own code. */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { codeBlocks, ROOT, readPage } from './support/page.js';
 
 const GUIDES = readdirSync(join(ROOT, 'docs/guides')).map((file) => `docs/guides/${file}`);
-const PAGES = [...GUIDES, 'docs/getting-started.md'];
+const PAGES = [...GUIDES, 'docs/getting-started.md', 'packages/sdk/README.md', 'packages/protocol/README.md'];
 
 describe('the TypeScript of the guides', () => {
   it('compiles', () => {
@@ -31,6 +31,7 @@ function saveBlocks(page: string, folder: string): string[] {
   return blocks.map(({ attributes, code, line }) => {
     const name = attributes.file ?? `${page.replaceAll('/', '-').replace('.md', '')}-line-${line}.ts`;
     // with an export it is a module of its own, and its names cannot clash with those of others
+    mkdirSync(dirname(join(folder, name)), { recursive: true });
     writeFileSync(join(folder, name), `${code}export {};\n`);
     return name;
   });

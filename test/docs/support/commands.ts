@@ -24,7 +24,12 @@ export function runShell(command: string, options: RunOptions): Promise<Finished
   return finish(spawn('bash', ['-euo', 'pipefail', '-c', command], spawnOptions(options)));
 }
 
-export type Background = { says(words: string): Promise<void>; stop(): Promise<void>; output(): string };
+export type Background = {
+  says(words: string): Promise<void>;
+  /** Default: SIGINT, as Ctrl-C sends it. */
+  stop(signal?: NodeJS.Signals): Promise<void>;
+  output(): string;
+};
 
 /** Starts a command that runs until it is stopped, as in its own terminal. */
 export function startShell(command: string, options: RunOptions): Background {
@@ -60,10 +65,10 @@ export function startShell(command: string, options: RunOptions): Background {
         look();
       });
     },
-    async stop() {
+    async stop(signal = 'SIGINT') {
       // like Ctrl-C: every process of the terminal gets the signal
       if (child.pid !== undefined && child.exitCode === null && child.signalCode === null) {
-        process.kill(-child.pid, 'SIGINT');
+        process.kill(-child.pid, signal);
       }
       await exited;
     },
