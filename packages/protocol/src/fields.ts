@@ -77,6 +77,22 @@ export const idSchema = z
   .refine(isUuid, 'expected a UUID')
   .transform((id) => id.toLowerCase());
 
+export const ID_PREFIX_EXPECTED = 'an id, or at least its first 6 characters';
+const ID_PREFIX_PATTERN = /^[0-9a-f]{6,32}$/;
+/** Where the groups of an id begin. */
+const ID_GROUPS = /^(.{8})(.{1,4})?(.{1,4})?(.{1,4})?(.+)?$/;
+
+/** The beginning of an id, with its hyphens or without them. */
+export const idPrefixSchema = z.string().transform((given, context) => {
+  const digits = given.toLowerCase().replaceAll('-', '');
+  if (ID_PREFIX_PATTERN.test(digits)) {
+    const groups = ID_GROUPS.exec(digits)?.slice(1) ?? [digits];
+    return groups.filter((group) => group !== undefined).join('-');
+  }
+  context.issues.push({ code: 'custom', message: `expected ${ID_PREFIX_EXPECTED}`, input: given });
+  return z.NEVER;
+});
+
 const TIME_EXPECTED = 'expected a time in ISO 8601 such as "2030-01-31T12:00:00Z"';
 
 /** A timestamp in ISO 8601 with its offset from UTC. Years outside 1970–9999 are refused. */

@@ -29,10 +29,20 @@ export {
   parseDuration,
 } from './duration.js';
 export { DroverError, ERRORS, type ErrorBody, type ErrorCode, type FieldIssue, isErrorCode } from './errors.js';
-export { idSchema, nameSchema, storableText, tagSchema, timeSchema } from './fields.js';
+export {
+  ID_PREFIX_EXPECTED,
+  idPrefixSchema,
+  idSchema,
+  nameSchema,
+  storableText,
+  tagSchema,
+  timeSchema,
+} from './fields.js';
 export {
   type Attempt,
   attemptSchema,
+  type CancelledJob,
+  cancelledJobSchema,
   DEFAULT_MAX_ATTEMPTS,
   DEFAULT_QUEUE,
   type Enqueued,

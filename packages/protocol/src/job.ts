@@ -38,7 +38,8 @@ export type JobError = z.infer<typeof jobErrorSchema>;
 
 export const attemptSchema = z.object({
   attempt: z.int(),
-  outcome: z.enum(['succeeded', 'failed', 'cancelled', 'lost', 'running']),
+  /** `released`: stopped by the shutdown of its worker; it uses up no attempt. */
+  outcome: z.enum(['succeeded', 'failed', 'cancelled', 'lost', 'released', 'running']),
   startedAt: z.string().nullable(),
   finishedAt: z.string().nullable(),
   worker: z.string().nullable(),
@@ -94,6 +95,13 @@ export const listedJobSchema = jobSchema.extend({
   result: z.unknown().optional(),
 });
 export type ListedJob = z.infer<typeof listedJobSchema>;
+
+/** The answer to a cancel. */
+export const cancelledJobSchema = jobSchema.extend({
+  /** It was cancelled before this call, which has changed nothing. */
+  alreadyCancelled: z.boolean(),
+});
+export type CancelledJob = z.infer<typeof cancelledJobSchema>;
 
 export const jobWithAttemptsSchema = jobSchema.extend({ attempts: z.array(attemptSchema) });
 export type JobWithAttempts = z.infer<typeof jobWithAttemptsSchema>;

@@ -5,8 +5,18 @@
 import { z } from 'zod';
 import { BULK_MEDIA_TYPE, checkBatchSize } from './bulk.js';
 import { durationSchema } from './duration.js';
-import { idSchema, listSchema, nameSchema, noteSchema, tagSchema, textSchema, timeSchema } from './fields.js';
 import {
+  idPrefixSchema,
+  idSchema,
+  listSchema,
+  nameSchema,
+  noteSchema,
+  tagSchema,
+  textSchema,
+  timeSchema,
+} from './fields.js';
+import {
+  cancelledJobSchema,
   enqueuedSchema,
   jobSchema,
   jobStateSchema,
@@ -72,6 +82,9 @@ export const listJobsQuery = z.strictObject({
   queue: nameSchema.optional(),
   type: nameSchema.optional(),
   tag: tagSchema.optional(),
+  idPrefix: idPrefixSchema.optional(),
+  parent: idSchema.optional(),
+  schedule: nameSchema.optional(),
   createdAfter: timeSchema.optional(),
   createdBefore: timeSchema.optional(),
   finishedAfter: timeSchema.optional(),
@@ -278,10 +291,11 @@ export const ROUTES = {
   cancelJob: {
     method: 'POST',
     path: '/api/v1/jobs/:id/cancel',
-    summary: 'Cancel a job. A queued one ends at once; the handler of a running one is told to stop.',
+    summary:
+      'Cancel a job. A queued one ends at once; the handler of a running one is told to stop; a cancelled one stays so.',
     roles: changers,
     params: jobParams,
-    answer: jobSchema,
+    answer: cancelledJobSchema,
   },
   retryJob: {
     method: 'POST',
@@ -334,6 +348,7 @@ export const ROUTES = {
     path: '/api/v1/workers',
     summary: 'Every known worker with its state.',
     roles: ['viewer', 'operator', 'admin'],
+    query: z.strictObject({ idPrefix: idPrefixSchema.optional() }),
     answer: z.object({ items: z.array(workerSchema) }),
   },
   listServers: {

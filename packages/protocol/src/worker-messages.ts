@@ -78,8 +78,11 @@ export const outcomeSchema = z.discriminatedUnion('kind', [
   }),
   z.object({ ...outcomeBase, kind: z.literal('snoozed'), runMs: runMsSchema, inMs: msSchema }),
   z.object({ ...outcomeBase, kind: z.literal('cancelled'), runMs: runMsSchema }),
-  /** Handed back: it never started, or the worker is shutting down and has stopped it. No attempt is used up. */
-  z.object({ ...outcomeBase, kind: z.literal('released') }),
+  /**
+   * Handed back: it never started, or the worker is shutting down and has stopped it (with `runMs`). No attempt is used
+   * up.
+   */
+  z.object({ ...outcomeBase, kind: z.literal('released'), runMs: runMsSchema.optional() }),
   /** Its process died: reported by the successor, which found it in the journal. */
   z.object({ ...outcomeBase, kind: z.literal('lost') }),
 ]);

@@ -5,6 +5,7 @@ export {
   type Backoff,
   type BackoffInput,
   type Calendar,
+  type CancelledJob,
   DroverError,
   type Duration,
   type ErrorCode,

@@ -3,12 +3,12 @@ import { describe, expectTypeOf, it } from 'vitest';
 import { z } from 'zod';
 import type { Api } from '../src/client/api.js';
 import {
+  type CancelledJob,
   createClient,
   defineJob,
   defineSchedule,
   type EnqueuedJob,
   handle,
-  type Job,
   type JobContext,
   type JobHandle,
   type JobWithAttempts,
@@ -41,7 +41,7 @@ export async function inferred(): Promise<void> {
   expectTypeOf(job).toEqualTypeOf<EnqueuedJob<{ greeting: string }>>();
   expectTypeOf(await job.result({ timeout: '30s' })).toEqualTypeOf<{ greeting: string }>();
   expectTypeOf(await job.get()).toEqualTypeOf<JobWithAttempts>();
-  expectTypeOf(await job.cancel()).toEqualTypeOf<Job>();
+  expectTypeOf(await job.cancel()).toEqualTypeOf<CancelledJob>();
   expectTypeOf(client.job(remind, 'id')).toEqualTypeOf<JobHandle<{ sentAt: Date }>>();
   expectTypeOf(client.job('id')).toEqualTypeOf<JobHandle<unknown>>();
   expectTypeOf(await client.enqueueMany(declared, [{ to: 'a' }])).toEqualTypeOf<EnqueuedJob<number>[]>();

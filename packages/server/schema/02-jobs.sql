@@ -27,6 +27,10 @@ create table drover.job (
   session_id uuid,
   cancel_requested_at timestamptz,
   expires_at timestamptz,
+  -- the job that added this one
+  parent_id uuid,
+  -- the schedule that added it, from its options
+  schedule text collate "C",
   created_at timestamptz not null default now(),
   fence int not null default 0,
   attempt int not null default 0,
@@ -39,7 +43,6 @@ create table drover.job (
   -- json, not jsonb: the text is kept as it was sent (jsonb cannot hold \u0000), and it costs less to write
   payload json not null,
   started_at timestamptz,
-  parent_id uuid,
   tags text[],
   -- The options as they were given, null if there were none: see drover.insert_jobs. A column with the same meaning counts.
   options json,
@@ -76,6 +79,9 @@ create index job_holder on drover.job (session_id, cancel_requested_at)
 -- What waits for its time, and what waits for something else.
 create index job_waiting on drover.job (state, run_at) where state in ('blocked', 'scheduled');
 create index job_expiry on drover.job (expires_at) where expires_at is not null;
+-- For lists.
+create index job_parent on drover.job (parent_id, id) where parent_id is not null;
+create index job_schedule on drover.job (schedule, id) where schedule is not null;
 
 -- Which pairs of queue and type have ever been used: where a worker that takes every queue must look for jobs. No unique
 -- key, on purpose: with one, two long transactions that each use a new pair would wait for each other. A pair may occur

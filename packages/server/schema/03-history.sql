@@ -21,6 +21,7 @@ create table drover.job_history (
   state drover.job_state not null,
   queue text collate "C" not null,
   type text collate "C" not null,
+  schedule text collate "C",
   tags text[],
   options json,
   payload json not null,
@@ -36,6 +37,8 @@ create index job_history_queue on drover.job_history (queue, id);
 create index job_history_type on drover.job_history (type, id);
 create index job_history_not_succeeded on drover.job_history (state, id) where state <> 'succeeded';
 create index job_history_tags on drover.job_history using gin (tags) where tags is not null;
+create index job_history_parent on drover.job_history (parent_id, id) where parent_id is not null;
+create index job_history_schedule on drover.job_history (schedule, id) where schedule is not null;
 create index job_history_own_retention on drover.job_history (keep_until) where keep_until is not null;
 
 -- Takes rows of days without a partition, so that a missing partition never fails a finish.
@@ -77,9 +80,9 @@ select drover.ensure_history_partitions(3);
 -- For people: all jobs in one view. Programs use the HTTP API.
 create view drover.jobs as
 select id, type, queue, state, priority, attempt, max_attempts, tags, payload, null::json as result, null::json as error,
-  progress, parent_id, session_id, created_at, run_at, started_at, null::timestamptz as finished_at, expires_at
+  progress, parent_id, schedule, session_id, created_at, run_at, started_at, null::timestamptz as finished_at, expires_at
 from drover.job
 union all
 select id, type, queue, state, priority, attempt, max_attempts, tags, payload, result, error,
-  progress, parent_id, session_id, created_at, run_at, started_at, finished_at, expires_at
+  progress, parent_id, schedule, session_id, created_at, run_at, started_at, finished_at, expires_at
 from drover.job_history;

@@ -51,6 +51,12 @@ export type JobFilter = {
   queue?: string | undefined;
   type?: string | undefined;
   tag?: string | undefined;
+  /** The first 6 or more characters of the id. */
+  idPrefix?: string | undefined;
+  /** The id of the job that added them. */
+  parent?: string | undefined;
+  /** The name of the schedule that added them. */
+  schedule?: string | undefined;
   createdAfter?: string | Date | undefined;
   createdBefore?: string | Date | undefined;
   finishedAfter?: string | Date | undefined;
@@ -179,8 +185,9 @@ export class Client {
     return this.#api.call('stats', {});
   }
 
-  async workers(): Promise<Worker[]> {
-    return (await this.#api.call('listWorkers', {})).items;
+  /** `idPrefix`: only those whose id begins with these 6 or more characters. */
+  async workers({ idPrefix }: { idPrefix?: string | undefined } = {}): Promise<Worker[]> {
+    return (await this.#api.call('listWorkers', { query: { idPrefix } })).items;
   }
 
   async servers(): Promise<Server[]> {

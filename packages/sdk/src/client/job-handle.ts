@@ -1,5 +1,5 @@
 /** One job by its id. `enqueue` returns it; `client.job(id)` makes it from a known id. */
-import type { Job, JobState, JobWithAttempts } from '@drover/protocol';
+import type { CancelledJob, Job, JobState, JobWithAttempts } from '@drover/protocol';
 import type { JobDefinition } from '../job-definition.js';
 import type { Api } from './api.js';
 import { type ResultOptions, waitForResult } from './wait-for-result.js';
@@ -31,9 +31,9 @@ export class JobHandle<Result = unknown> {
     return this.#api.call('getJob', { params: { id: this.id } });
   }
 
-  /** Ends a queued job at once. Tells the handler of a running job to stop. */
-  cancel(): Promise<Job> {
-    return this.#change('cancelJob', {}, ['cancelled']);
+  /** Ends a queued job at once. Tells the handler of a running job to stop. A cancelled job stays as it is. */
+  cancel(): Promise<CancelledJob> {
+    return this.#api.call('cancelJob', { params: { id: this.id } });
   }
 
   /** Lets a failed or cancelled job run again, or starts a waiting one now. */
@@ -48,7 +48,7 @@ export class JobHandle<Result = unknown> {
 
   /** `doneIn`: the states that show that an earlier try, whose answer was lost, has already made the change. */
   async #change(
-    route: 'cancelJob' | 'retryJob' | 'failJob',
+    route: 'retryJob' | 'failJob',
     input: { body?: { reason: string | undefined } },
     doneIn: readonly JobState[],
   ): Promise<Job> {

@@ -68,7 +68,7 @@ export function outcomeOfError(ending: Ending, error: unknown): Outcome | undefi
   if (PermanentError.isOne(error)) return failure(assignment, runMs, error, 'permanent');
   if (RetryAfter.isOne(error)) return failure(assignment, runMs, error, undefined, error.delayMs);
   // It stopped because the worker shuts down. The job is not at fault, so it is handed back and uses up no attempt.
-  if (stopReason === 'shutdown') return { id, fence, kind: 'released' };
+  if (stopReason === 'shutdown') return { id, fence, kind: 'released', runMs };
   if (stopReason === 'unconfirmed') return { id, fence, kind: 'lost' };
   const code = error instanceof ProcessError ? error.code : undefined;
   return failure(assignment, runMs, error, code, backoffOf(ending));

@@ -182,7 +182,7 @@ function outcomeText(outcome: Outcome): string {
   const text = JSON.stringify(outcome);
   if (text.length <= MAX_OUTCOME_LENGTH) return text;
   const { id, fence } = outcome;
-  const runMs = 'runMs' in outcome ? outcome.runMs : 0;
+  const runMs = ('runMs' in outcome ? outcome.runMs : undefined) ?? 0;
   const error = new RangeError(
     `the outcome with its children is ${text.length} characters; the limit is ${MAX_OUTCOME_LENGTH}`,
   );

@@ -386,7 +386,7 @@ export class Worker {
       this.#journal?.acknowledged(attempt.assignment);
       this.#reporter.flushSoon();
     } else {
-      if ('runMs' in outcome) this.#options.prefetch.observe(outcome.runMs);
+      if ('runMs' in outcome && outcome.runMs !== undefined) this.#options.prefetch.observe(outcome.runMs);
       this.#reporter.report(outcome);
     }
     if (attempt.hasRun) tellEnd({ emitter: this.#emitter, logger: this.#logger }, attempt, outcome);

@@ -236,7 +236,6 @@ describe('a change of a job', () => {
     });
   }
   const cases = [
-    ['cancel', 'cancelled', 'failed'],
     ['retry', 'ready', 'succeeded'],
     ['retry', 'running', 'cancelled'],
     ['fail', 'failed', 'succeeded'],

@@ -48,7 +48,7 @@ describe('a handler that throws', () => {
     ['cancelled', { kind: 'cancelled' }],
     ['expired', { kind: 'failed', error: { code: 'expired' } }],
     ['timeout', { kind: 'failed', retryInMs: 300, error: { code: 'timeout' } }],
-    ['shutdown', { kind: 'released' }],
+    ['shutdown', { kind: 'released', runMs: expect.any(Number) }],
   ] as const)('after %s is reported as such', (reason, expected) => {
     expect(outcomeOfError(ending(reason), new Error('aborted'))).toMatchObject(expected);
   });

@@ -6,7 +6,7 @@ import type { Runner } from '../db/database.js';
 import type { Engine } from '../engine/engine.js';
 import { checkedJob, checkedJobs, checkJobs } from '../new-jobs/check-jobs.js';
 import { toJobsToInsert } from '../new-jobs/job-to-insert.js';
-import { findJob, findJobWithAttempts, findOutcome } from '../queries/find-job.js';
+import { findCancelledJob, findJob, findJobWithAttempts, findOutcome } from '../queries/find-job.js';
 import { listJobs } from '../queries/list-jobs.js';
 import type { RouteHandlers } from './route-handler.js';
 
@@ -54,8 +54,9 @@ export function jobHandlers({ engine, db, config }: JobsDeps): JobRoutes {
     async cancelJob({ params }) {
       const outcome = await engine.cancel(params.id);
       if (outcome === 'not_found') throw notFound(params.id);
-      if (typeof outcome === 'object') throw wrongState('cancel', params.id, outcome.wrongState);
-      return found(await findJob(db, params.id), params.id);
+      const alreadyCancelled = typeof outcome === 'object' && outcome.wrongState === 'cancelled';
+      if (typeof outcome === 'object' && !alreadyCancelled) throw wrongState('cancel', params.id, outcome.wrongState);
+      return found(await findCancelledJob(db, params.id, alreadyCancelled), params.id);
     },
 
     async retryJob({ params }) {

@@ -12,7 +12,7 @@ type WorkerRoutes = Pick<RouteHandlers, 'listWorkers' | 'listServers' | 'pauseWo
 
 export function workerHandlers({ db, engine, beatMs }: WorkersDeps): WorkerRoutes {
   return {
-    listWorkers: async () => ({ items: await listWorkers(db, beatMs) }),
+    listWorkers: async ({ query }) => ({ items: await listWorkers(db, beatMs, query.idPrefix) }),
     listServers: async () => ({ items: await listServers(db, beatMs) }),
     async pauseWorker({ params, by, body }) {
       return (await engine.pauseWorker(params.id, by, body?.note)) ?? noWorker(params.id);

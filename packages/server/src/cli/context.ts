@@ -15,7 +15,7 @@ export type CliContext = {
 };
 
 /** Options of every command. */
-export type GlobalOptions = { json?: boolean; config?: string };
+export type GlobalOptions = { json?: boolean; utc?: boolean | undefined; config?: string };
 
 /** Adds the flags of a command's settings. Values are checked later, together with the other sources. */
 export function addSettingFlags(command: CliCommand, kind: Command): CliCommand {

@@ -5,6 +5,7 @@
 import { ALL_STATES, type JobState, type Stats } from '@drover/protocol';
 import type { Output } from './context.js';
 import { formatSpan } from './output.js';
+import { safeLines } from './terminal-text.js';
 
 const PLAIN_INTERVAL_MS = 5000;
 const DEFAULT_COLUMNS = 80;
@@ -47,7 +48,7 @@ function createTerminalView(output: Output): DevView {
     drawn = lines;
   };
   return {
-    print: (line) => draw(`${line}\n`, drawn),
+    print: (line) => draw(`${safeLines(line)}\n`, drawn),
     update: (status) =>
       draw(
         '',
@@ -62,7 +63,7 @@ function createTerminalView(output: Output): DevView {
 function createPlainView(output: Output): DevView {
   let lastAt = Number.NEGATIVE_INFINITY;
   return {
-    print: (line) => void output.write(`${line}\n`),
+    print: (line) => void output.write(`${safeLines(line)}\n`),
     update: (status) => {
       if (performance.now() - lastAt < PLAIN_INTERVAL_MS) return;
       lastAt = performance.now();

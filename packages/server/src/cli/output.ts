@@ -1,5 +1,6 @@
 /** Output as tables, or as JSON for programs. */
 import type { Output } from './context.js';
+import { safeJson, safeLine, safeLines } from './terminal-text.js';
 
 const COLUMN_GAP = '  ';
 const MAX_CELL_LENGTH = 60;
@@ -27,23 +28,15 @@ export function formatTable(headings: readonly string[], rows: readonly (readonl
 export function formatFields(fields: readonly (readonly [string, Cell])[]): string {
   const shown = fields.filter(([, value]) => value !== undefined && value !== null && value !== '');
   const width = Math.max(0, ...shown.map(([name]) => name.length));
-  return shown.map(([name, value]) => `${name.padEnd(width)}${COLUMN_GAP}${value}`).join('\n');
+  return shown.map(([name, value]) => `${name.padEnd(width)}${COLUMN_GAP}${safeLine(String(value))}`).join('\n');
 }
 
 function cellText(cell: Cell): string {
   if (cell === null || cell === undefined || cell === '') return '-';
-  const text = printable(String(cell));
-  return text.length > MAX_CELL_LENGTH ? `${text.slice(0, MAX_CELL_LENGTH - 1)}…` : text;
-}
-
-/** Removes control characters, so that text from a job cannot control the terminal. */
-export function printable(text: string): string {
-  return text.replace(/[\p{Cc}\p{Cf}]/gu, ' ');
-}
-
-/** `2030-01-31 12:00:00` in UTC, like every time in Drover. */
-export function formatTime(time: string | null): string | null {
-  return time === null ? null : `${time.slice(0, 10)} ${time.slice(11, 19)}`;
+  const text = safeLine(String(cell));
+  if (text.length <= MAX_CELL_LENGTH) return text;
+  // not between the halves of a surrogate pair
+  return `${text.slice(0, MAX_CELL_LENGTH - 1).replace(/[\ud800-\udbff]$/, '')}…`;
 }
 
 /** Milliseconds in a readable unit. */
@@ -57,9 +50,14 @@ export function formatSpan(ms: number | null): string | null {
 }
 
 export function printLine(output: Output, text: string): void {
-  output.write(`${text}\n`);
+  output.write(`${safeLines(text)}\n`);
 }
 
 export function printJson(output: Output, value: unknown): void {
-  printLine(output, JSON.stringify(value, null, 2));
+  output.write(`${safeJson(JSON.stringify(value, null, 2))}\n`);
+}
+
+/** A value as JSON on one line. Null if there is none. */
+export function jsonText(value: unknown): string | null {
+  return value === null || value === undefined ? null : safeJson(JSON.stringify(value));
 }

@@ -13,6 +13,7 @@ import { addWorkerCommand } from './commands/worker.js';
 import type { CliContext } from './context.js';
 import { describeError, EXIT_CODES, exitNameOf } from './exit-codes.js';
 import { printJson, printLine } from './output.js';
+import { safeLines } from './terminal-text.js';
 
 /** Runs one command line and returns the exit code. */
 export async function runCli(args: readonly string[], context: CliContext): Promise<number> {
@@ -33,12 +34,13 @@ export function createProgram(context: CliContext): Command {
     .description('Distributed jobs on PostgreSQL alone.')
     .version(VERSION, '-V, --version', 'print the version')
     .option('--json', 'print JSON for programs instead of text for people')
+    .option('--utc', 'print times in UTC instead of the time zone of this machine')
     .option('--config <file>', 'configuration file, JSON or a module [drover.config.json] (DROVER_CONFIG)')
     .helpOption('-h, --help', 'print this help')
     .configureHelp({ showGlobalOptions: true })
     .configureOutput({
-      writeOut: (text) => context.stdout.write(text),
-      writeErr: (text) => context.stderr.write(text),
+      writeOut: (text) => context.stdout.write(safeLines(text)),
+      writeErr: (text) => context.stderr.write(safeLines(text)),
     })
     .showSuggestionAfterError()
     .showHelpAfterError('(--help shows what is possible)')

@@ -1,34 +1,33 @@
 /** Schedules, occurrences and previews as text for the terminal. */
 import { type Calendar, formatDuration, type Occurrence, type Preview, type Schedule } from '@drover/protocol';
-import { type Cell, formatFields, formatSpan, formatTable, formatTime, printable } from './output.js';
+import { type Cell, formatFields, formatSpan, formatTable, jsonText } from './output.js';
+import type { TextFormat } from './text-format.js';
 
-export function schedulesText(schedules: readonly Schedule[], nextCursor: string | null): string {
+export function schedulesText(schedules: readonly Schedule[], nextCursor: string | null, { time }: TextFormat): string {
   if (schedules.length === 0) return 'no schedules';
   const rows = schedules.map((one): Cell[] => [
-    ...[one.name, one.state, one.text, String(one.job.type), formatTime(one.nextAt), formatTime(one.lastFiredAt)],
+    ...[one.name, one.state, one.text, String(one.job.type), time(one.nextAt), time(one.lastFiredAt)],
     ...[one.fired, one.skipped],
   ]);
   return more(formatTable(['name', 'state', 'when', 'job', 'next', 'last', 'fired', 'skipped'], rows), nextCursor);
 }
 
-export function scheduleText(one: Schedule): string {
+export function scheduleText(one: Schedule, { time }: TextFormat): string {
   const span = (ms: number | null) => (ms === null ? null : formatDuration(ms));
   return formatFields([
     ['name', one.name],
-    ['description', one.description && printable(one.description)],
+    ['description', one.description],
     ['group', one.group],
     ['state', one.state],
     [
       'paused',
       one.pause &&
-        printable(
-          `by ${one.pause.pausedBy} since ${formatTime(one.pause.pausedAt)}${one.pause.note ? `: ${one.pause.note}` : ''}`,
-        ),
+        `by ${one.pause.pausedBy} since ${time(one.pause.pausedAt)}${one.pause.note ? `: ${one.pause.note}` : ''}`,
     ],
     ['when', one.text],
     ['clocks', `gap ${one.gap}, repeat ${one.repeat ?? 'by pattern'}`],
-    ['start', formatTime(one.start)],
-    ['end', formatTime(one.end)],
+    ['start', time(one.start)],
+    ['end', time(one.end)],
     ['spread', span(one.spread)],
     ['jitter', span(one.jitter)],
     ['catch-up', `${one.catchUp} within ${formatDuration(one.catchUpWindow)}`],
@@ -38,42 +37,46 @@ export function scheduleText(one: Schedule): string {
       'occurrences',
       `${one.fired} fired, ${one.skipped} skipped${one.maxOccurrences === null ? '' : `, at most ${one.maxOccurrences}`}`,
     ],
-    ['next', formatTime(one.nextAt)],
-    ['waiting', formatTime(one.waitingAt)],
-    ['last', formatTime(one.lastFiredAt)],
+    ['next', time(one.nextAt)],
+    ['waiting', time(one.waitingAt)],
+    ['last', time(one.lastFiredAt)],
     ['last job', one.lastJobId],
-    ['job', printable(JSON.stringify(one.job))],
+    ['job', jsonText(one.job)],
     ['version', one.version],
   ]);
 }
 
-export function occurrencesText(occurrences: readonly Occurrence[], nextCursor: string | null): string {
+export function occurrencesText(
+  occurrences: readonly Occurrence[],
+  nextCursor: string | null,
+  { time }: TextFormat,
+): string {
   if (occurrences.length === 0) return 'no occurrences';
   const rows = occurrences.map((one): Cell[] => [
-    ...[nominalText(one), one.kind, one.reason ? `${one.state}: ${one.reason}` : one.state],
-    ...[formatTime(one.decidedAt), formatSpan(one.latenessMs), one.jobId, one.jobState],
+    ...[nominalText(one, time), one.kind, one.reason ? `${one.state}: ${one.reason}` : one.state],
+    ...[time(one.decidedAt), formatSpan(one.latenessMs), one.jobId, one.jobState],
   ]);
   return more(formatTable(['nominal', 'kind', 'state', 'decided', 'late', 'job', 'job state'], rows), nextCursor);
 }
 
 /** A run is shown with its last nominal time and its count. */
-function nominalText({ nominalAt, lastAt, count }: Occurrence): string | null {
-  const first = formatTime(nominalAt);
-  return lastAt === null ? first : `${first} … ${formatTime(lastAt)} (${count})`;
+function nominalText({ nominalAt, lastAt, count }: Occurrence, time: TextFormat['time']): string | null {
+  const first = time(nominalAt);
+  return lastAt === null ? first : `${first} … ${time(lastAt)} (${count})`;
 }
 
-export function previewText(preview: Preview): string {
+export function previewText(preview: Preview, { time }: TextFormat): string {
   const head = `${preview.text}\ngap ${preview.gap}, repeat ${[...new Set(preview.repeat)].join(' and ')}\n`;
   if (preview.occurrences.length === 0) return `${head}no occurrences`;
   const rows = preview.occurrences.map((one): Cell[] => [
-    ...[formatTime(one.at), one.local, one.dueAt === one.at ? null : formatTime(one.dueAt), one.note],
+    ...[time(one.at), one.local, one.dueAt === one.at ? null : time(one.dueAt), one.note],
   ]);
-  return `${head}\n${formatTable(['UTC', 'local', 'due', 'note'], rows)}`;
+  return `${head}\n${formatTable(['time', 'in its time zone', 'due', 'note'], rows)}`;
 }
 
-export function calendarsText(calendars: readonly Calendar[]): string {
+export function calendarsText(calendars: readonly Calendar[], { time }: TextFormat): string {
   if (calendars.length === 0) return 'no calendars';
-  const rows = calendars.map((one): Cell[] => [one.name, one.dates.length, one.description, formatTime(one.updatedAt)]);
+  const rows = calendars.map((one): Cell[] => [one.name, one.dates.length, one.description, time(one.updatedAt)]);
   return formatTable(['name', 'days', 'description', 'changed'], rows);
 }
 

@@ -2,9 +2,9 @@
 import { type Client, createClient } from '@drover/sdk';
 import type { Command } from 'commander';
 import { type CliContext, type GlobalOptions, settingsFor } from './context.js';
-
 import { printJson, printLine } from './output.js';
 import { warningTexts } from './setting-warnings.js';
+import { formatTime, type TextFormat } from './text-format.js';
 
 /** Short, because a person waits for the answer. */
 const TIMEOUT = '10s';
@@ -32,7 +32,17 @@ function warn(command: Command, context: CliContext, message: string): void {
 }
 
 /** Prints an answer in the requested format. */
-export function show(command: Command, context: CliContext, value: unknown, toText: () => string): void {
-  if (command.optsWithGlobals<GlobalOptions>().json) printJson(context.stdout, value);
-  else printLine(context.stdout, toText());
+export function show(
+  command: Command,
+  context: CliContext,
+  value: unknown,
+  toText: (format: TextFormat) => string,
+): void {
+  const { json, utc = false } = command.optsWithGlobals<GlobalOptions>();
+  if (json) printJson(context.stdout, value);
+  else printLine(context.stdout, toText(textFormat(context, utc)));
+}
+
+function textFormat({ stdout }: CliContext, utc: boolean): TextFormat {
+  return { time: (time) => formatTime(time, utc), columns: stdout.isTTY ? stdout.columns : undefined };
 }

@@ -20,7 +20,7 @@ import { mayMove, stateAfter } from './states.js';
 const KEPT = [
   ...['id', 'parent_id', 'session_id', 'created_at', 'run_at', 'expires_at', 'cancel_requested_at'],
   ...['fence', 'attempt', 'max_attempts', 'priority', 'hold_if_lost'],
-  ...['queue', 'type', 'tags', 'options', 'payload', 'progress'],
+  ...['queue', 'type', 'schedule', 'tags', 'options', 'payload', 'progress'],
 ];
 const LOST_ON_RETURN = new Set(['session_id', 'cancel_requested_at', 'run_at', 'expires_at', 'max_attempts']);
 /** Columns that are restored unchanged when a retry takes the job out of the history. */

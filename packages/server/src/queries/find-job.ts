@@ -51,6 +51,16 @@ export async function findJob(db: Runner, id: string): Promise<JsonText | undefi
   return row && new JsonText(jobText(row));
 }
 
+/** The answer to a cancel. */
+export async function findCancelledJob(
+  db: Runner,
+  id: string,
+  alreadyCancelled: boolean,
+): Promise<JsonText | undefined> {
+  const row = await findRow(db, id);
+  return row && new JsonText(`${jobText(row).slice(0, -1)},"alreadyCancelled":${alreadyCancelled}}`);
+}
+
 export async function findJobWithAttempts(db: Runner, id: string): Promise<JsonText | undefined> {
   const row = await findRow(db, id);
   return row && new JsonText(jobWithAttemptsText(row));

@@ -32,19 +32,12 @@ export function decodeCursor(cursor: string, filters: ListFilters): string {
 }
 
 function digest(id: string, filters: ListFilters): Buffer {
-  const { state, queue, type, tag, createdAfter, createdBefore, finishedAfter, finishedBefore } = filters;
-  const parts = [
-    id,
-    [...(state ?? [])].sort(),
-    queue,
-    type,
-    tag,
-    createdAfter,
-    createdBefore,
-    finishedAfter,
-    finishedBefore,
-  ];
-  return createHash('sha256').update(JSON.stringify(parts)).digest().subarray(0, DIGEST_BYTES);
+  const { state, ...others } = filters;
+  const given = Object.entries({ ...others, state: state && [...state].sort() }).filter(
+    ([, value]) => value !== undefined,
+  );
+  const text = JSON.stringify([id, ...given.sort(([a], [b]) => (a < b ? -1 : 1))]);
+  return createHash('sha256').update(text).digest().subarray(0, DIGEST_BYTES);
 }
 
 function toUuid(hex: string): string {

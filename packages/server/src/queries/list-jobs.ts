@@ -28,6 +28,7 @@ import {
   type ListJobsQuery,
   UNFINISHED_STATES,
 } from '@drover/protocol';
+import { idRange } from '../base/id-range.js';
 import { highestId, latestIdBefore } from '../base/id-time.js';
 import { JsonText } from '../base/json-text.js';
 import type { Runner } from '../db/database.js';
@@ -55,14 +56,20 @@ type Bind = (value: unknown) => Placeholder;
 type FilterName = Exclude<keyof ListFilters, 'state'>;
 
 /** The condition of each filter. Times: from `…After` (inclusive) to `…Before` (exclusive). */
-const PREDICATES: Record<FilterName, (value: Placeholder) => string> = {
-  queue: (value) => `queue = ${value}`,
-  type: (value) => `type = ${value}`,
-  tag: (value) => `tags @> array[${value}::text]`,
-  createdAfter: (value) => `created_at >= ${value}::timestamptz`,
-  createdBefore: (value) => `created_at < ${value}::timestamptz`,
-  finishedAfter: (value) => `finished_at >= ${value}::timestamptz`,
-  finishedBefore: (value) => `finished_at < ${value}::timestamptz`,
+const PREDICATES: Record<FilterName, (value: string, bind: Bind) => string> = {
+  queue: (value, bind) => `queue = ${bind(value)}`,
+  type: (value, bind) => `type = ${bind(value)}`,
+  tag: (value, bind) => `tags @> array[${bind(value)}::text]`,
+  idPrefix: (value, bind) => {
+    const [lowest, highest] = idRange(value);
+    return `id between ${bind(lowest)}::uuid and ${bind(highest)}::uuid`;
+  },
+  parent: (value, bind) => `parent_id = ${bind(value)}::uuid`,
+  schedule: (value, bind) => `schedule = ${bind(value)}`,
+  createdAfter: (value, bind) => `created_at >= ${bind(value)}::timestamptz`,
+  createdBefore: (value, bind) => `created_at < ${bind(value)}::timestamptz`,
+  finishedAfter: (value, bind) => `finished_at >= ${bind(value)}::timestamptz`,
+  finishedBefore: (value, bind) => `finished_at < ${bind(value)}::timestamptz`,
 };
 const FILTER_NAMES = Object.keys(PREDICATES) as FilterName[];
 
@@ -163,12 +170,12 @@ function idRanges({ createdBefore }: ListFilters, nowMs: number, bind: Bind): st
 function filterPredicates(table: Table, filters: ListFilters, bind: Bind): string[] {
   const predicates = FILTER_NAMES.flatMap((name) => {
     const value = filters[name];
-    return value === undefined ? [] : [PREDICATES[name](bind(value))];
+    return value === undefined ? [] : [PREDICATES[name](value, bind)];
   });
   if (table === 'finished' && filters.createdAfter !== undefined) {
     // A job cannot finish before it is created, so earlier days are not read.
     const from = new Date(Math.max(0, Date.parse(filters.createdAfter) - CLOCK_MARGIN_MS)).toISOString();
-    predicates.push(PREDICATES.finishedAfter(bind(from)));
+    predicates.push(PREDICATES.finishedAfter(from, bind));
   }
   return predicates;
 }

@@ -1,5 +1,6 @@
 /** All known worker sessions, active ones first. */
 import type { Worker } from '@drover/protocol';
+import { idRange } from '../base/id-range.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import { MISSED_BEATS, UNRESPONSIVE_AFTER_BEATS } from './capacity.js';
@@ -11,6 +12,7 @@ const listWorkersStatement = sql('list_workers')`
 select s.id, s.name, s.host, s.pid, s.sdk, s.types, s.queues, s.slots, s.running, s.server_id, s.draining, s.paused, s.ignores_pause,
   s.started_at, s.beat_at, s.ending, s.last_error, ${MISSED_BEATS} as missed_beats
 from drover.session s
+where s.id between $2 and $3
 order by s.ended_at desc nulls first, s.started_at desc, s.id
 limit ${MAX_WORKERS}`;
 
@@ -35,8 +37,8 @@ type WorkerRow = {
   missed_beats: number;
 };
 
-export async function listWorkers(db: Runner, beatMs: number): Promise<Worker[]> {
-  const rows = await db.run<WorkerRow>(listWorkersStatement, [beatMs]);
+export async function listWorkers(db: Runner, beatMs: number, idPrefix = ''): Promise<Worker[]> {
+  const rows = await db.run<WorkerRow>(listWorkersStatement, [beatMs, ...idRange(idPrefix)]);
   return rows.map((row) => ({
     id: row.id,
     name: row.name,

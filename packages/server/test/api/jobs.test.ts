@@ -1,5 +1,12 @@
 import { request as httpRequest } from 'node:http';
-import { type JobWithAttempts, jobSchema, jobWithAttemptsSchema, newId, ROUTES } from '@drover/protocol';
+import {
+  cancelledJobSchema,
+  type JobWithAttempts,
+  jobSchema,
+  jobWithAttemptsSchema,
+  newId,
+  ROUTES,
+} from '@drover/protocol';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { connectDatabase, type Database } from '../../src/db/database.js';
 import { type ClaimedJob, claimJobs } from '../../src/lifecycle/claim.js';
@@ -171,10 +178,9 @@ describe('one job', () => {
 describe('cancel and retry', () => {
   test('a waiting job is cancelled at once, and comes back by a retry', async () => {
     const id = await add();
-    expect(jobSchema.strict().parse((await post(`${JOBS}/${id}/cancel`)).body)).toMatchObject({
-      id,
-      state: 'cancelled',
-    });
+    const cancel = async () => cancelledJobSchema.strict().parse((await post(`${JOBS}/${id}/cancel`)).body);
+    expect(await cancel()).toMatchObject({ id, state: 'cancelled', alreadyCancelled: false });
+    expect(await cancel()).toMatchObject({ id, state: 'cancelled', alreadyCancelled: true });
     expect(jobSchema.strict().parse((await post(`${JOBS}/${id}/retry`, {})).body)).toMatchObject({
       id,
       state: 'ready',
@@ -184,7 +190,7 @@ describe('cancel and retry', () => {
   test('a running job is asked to stop', async () => {
     const { id } = await start();
     const { body } = await post(`${JOBS}/${id}/cancel`);
-    expect(body).toMatchObject({ state: 'running', cancelRequestedAt: expect.any(String) });
+    expect(body).toMatchObject({ state: 'running', cancelRequestedAt: expect.any(String), alreadyCancelled: false });
   });
 
   test('a state that does not allow it is named, with those that do', async () => {

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { processIdentity } from '../../src/db/embedded/processes.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
-import { drover } from './run-cli.js';
+import { type CliResult, drover } from './run-cli.js';
 import { type CliProcess, startDrover } from './run-process.js';
 
 const SAMPLES = fileURLToPath(new URL('../../src/sample/jobs.ts', import.meta.url));
@@ -54,7 +54,9 @@ describe('drover dev', () => {
 
     const second = start(['dev', '--no-samples', '--port', '0']);
     const again = await addressOf(second, READY);
-    const { items } = JSON.parse((await drover(['job', 'list', '--json', '--url', again])).stdout);
+    const { items } = JSON.parse(
+      (await drover(['job', 'list', '--include', 'result', '--json', '--url', again])).stdout,
+    );
     expect(items).toMatchObject([{ type: 'hello', state: 'succeeded', result: { greeting: 'Hello, Ada' } }]);
     expect(await second.end()).toBe(0);
   });
@@ -178,6 +180,46 @@ describe('drover migrate', () => {
   });
 });
 
+type Run = (...args: string[]) => Promise<CliResult>;
+
+/** Ids may be given by their beginnings. */
+async function comesByShortIds(run: Run, id: string): Promise<void> {
+  const near = `${id.slice(0, 14)}7fff-8000-000000000000`;
+  const parent = (await run('job', 'add', 'other', '--id', near, '--delay', '1h')).stdout.trim();
+  expect((await run('job', 'show', id.slice(0, 30).replaceAll('-', '').toUpperCase())).stdout).toContain(id);
+  expect((await run('job', 'show', id.slice(0, 20))).stdout).toContain(id);
+  expect((await run('job', 'list', '--id-prefix', id.slice(0, 20))).stdout.split('\n')).toHaveLength(3);
+  expect((await run('job', 'list', '--parent', parent.slice(0, 16))).stdout).toBe('no jobs\n');
+  const [first, second] = [id, near].sort().reverse();
+  const line = (one: string | undefined) => `\n  ${one}  ${one === id ? 'later, ready' : 'other, scheduled'}`;
+  expect(await run('job', 'cancel', id.slice(0, 8))).toEqual({
+    code: 2,
+    stdout: '',
+    stderr: `drover: id: ${id.slice(0, 8)} is the beginning of more than one id:${line(first)}${line(second)}\n`,
+  });
+  expect(await run('job', 'show', 'abcdef')).toMatchObject({
+    code: 5,
+    stderr: 'drover: there is no job whose id begins with abcdef\n',
+  });
+  expect(await run('pause', 'worker', 'abcde')).toMatchObject({
+    code: 2,
+    stderr: 'drover: id: expected an id, or at least its first 6 characters, got "abcde"\n',
+  });
+}
+
+/** Every time that is printed is taken by every option for a time. */
+async function takesItsOwnTimes(run: Run, id: string): Promise<void> {
+  for (const flags of [[], ['--utc']]) {
+    const { stdout } = await run('job', 'show', id, ...flags);
+    const time = /created\s+(\S+)/.exec(stdout)?.[1] as string;
+    expect(time).toMatch(flags.length > 0 ? /T[\d:]{8}Z$/ : /T[\d:]{8}[+-]\d\d:\d\d$/);
+    expect((await run('job', 'list', '--created-after', time)).stdout).toContain(id);
+    expect((await run('job', 'list', '--created-before', time)).stdout).not.toContain(id);
+    expect((await run('schedule', 'preview', '--every', '1h', '--anchor', time, '--after', time)).code).toBe(0);
+    expect((await run('job', 'add', 'other', '--run-at', time)).code).toBe(0);
+  }
+}
+
 it('the commands that change a job print its new state', async () => {
   const database = await createTestDatabase();
   const server = start(['server', '--insecure', '--port', '0'], { DROVER_DATABASE_URL: database.url });
@@ -187,7 +229,7 @@ it('the commands that change a job print its new state', async () => {
 
   expect((await run('job', 'add', 'later', '--id', id)).stdout).toBe(`${id} (was there already)\n`);
   expect((await run('job', 'cancel', id)).stdout).toMatch(/state\s+cancelled/);
-  expect(await run('job', 'cancel', id)).toMatchObject({ code: 1, stderr: expect.stringContaining('cancelled') });
+  expect(await run('job', 'cancel', id)).toMatchObject({ code: 0, stdout: `${id} was already cancelled\n` });
   expect(await run('job', 'wait', id)).toMatchObject({ code: 4, stderr: `drover: job ${id} was cancelled\n` });
   expect((await run('job', 'retry', id)).stdout).toMatch(/state\s+ready/);
   expect((await run('job', 'list', '--state', 'ready', '--tag', 'b', '--type', 'later')).stdout).toContain(id);
@@ -195,7 +237,9 @@ it('the commands that change a job print its new state', async () => {
   expect((await run('queues')).stdout).toContain('default');
   expect((await run('servers')).stdout).toContain(url);
   expect((await run('workers')).stdout).toBe('no workers\n');
-  expect((await run('stats')).stdout).toMatch(/ready\s+1/);
+  expect((await run('stats')).stdout).toMatch(/1 unfinished jobs at \S+\n.*ready\s+1/s);
+  await comesByShortIds(run, id);
+  await takesItsOwnTimes(run, id);
   const missing = '018f0000-0000-7000-8000-000000000000';
   expect(await run('job', 'show', missing)).toMatchObject({ code: 5, stderr: expect.stringContaining(missing) });
   expect(await run('job', 'wait', id, '--wait-timeout', '50ms')).toMatchObject({ code: 1 });

@@ -258,6 +258,21 @@ test('snooze and release use up no attempt, and the old grant is void', async ()
   }
 });
 
+test('an attempt that a shutdown stopped is in the list, one that never started is not', async () => {
+  const job = await bench.running();
+  expect(await releaseJobs(bench.db.control, [{ ...job, runMs: 1500 }])).toMatchObject([{ id: job.id, attempt: 0 }]);
+  const { attempts } = (await bench.row(job.id)) as {
+    attempts: [{ startedAt: string; finishedAt: string }];
+  };
+  expect(attempts).toMatchObject([{ attempt: 1, outcome: 'released', error: null }]);
+  expect(Date.parse(attempts[0].finishedAt) - Date.parse(attempts[0].startedAt)).toBe(1500);
+
+  const { type } = (await bench.row(job.id)) as { type: string };
+  const [again] = (await bench.claim(1, { types: [type] })) as [ClaimedJob];
+  await releaseJobs(bench.db.control, [again]);
+  expect((await bench.row(job.id)).attempts).toEqual(attempts);
+});
+
 test('a failure after a cancel request ends as cancelled instead of being tried again', async () => {
   const job = await bench.running();
   const { id, fence, sessionId } = job;

@@ -45,6 +45,8 @@ async function listAll(query: Partial<ListJobsQuery>): Promise<string[]> {
   return ids;
 }
 
+const PARENTS = [newId(), newId()] as const;
+
 describe('filters', () => {
   const now = Date.now();
   const ago = (days: number) => new Date(now - days * DAY_MS);
@@ -61,6 +63,8 @@ describe('filters', () => {
       queue: fc.constantFrom('a', 'b'),
       type: fc.constantFrom('x', 'y'),
       tags: fc.subarray(['red', 'green']),
+      parentId: fc.constantFrom(null, ...PARENTS),
+      schedule: fc.constantFrom(null, 'nightly', 'hourly'),
       createdAt: fc.constantFrom(...times),
       laterMs: fc.constantFrom(0, 1000, DAY_MS),
       kind: fc.constantFrom('v7', 'v7', 'slow', 'fast', 'v4'),
@@ -76,6 +80,8 @@ describe('filters', () => {
     queue: maybe(fc.constantFrom('a', 'b', 'none')),
     type: maybe(fc.constantFrom('x')),
     tag: maybe(fc.constantFrom('red', 'none')),
+    parent: maybe(fc.constantFrom(...PARENTS)),
+    schedule: maybe(fc.constantFrom('nightly', 'none')),
     createdAfter: time,
     createdBefore: time,
     finishedAfter: time,
@@ -95,6 +101,8 @@ describe('filters', () => {
       (filter.queue === undefined || filter.queue === row.queue) &&
       (filter.type === undefined || filter.type === row.type) &&
       (filter.tag === undefined || row.tags.includes(filter.tag)) &&
+      (filter.parent === undefined || row.parentId === filter.parent) &&
+      (filter.schedule === undefined || row.schedule === filter.schedule) &&
       isFrom(row.createdAt, filter.createdAfter) &&
       isUntil(row.createdAt, filter.createdBefore)
     );
@@ -116,6 +124,18 @@ describe('filters', () => {
       }),
       { numRuns: 150 },
     );
+  });
+
+  test('the beginning of an id gives those that begin with it, of both tables', async () => {
+    const made = fc.sample(rows, 200);
+    await insertJobRows(database.pool, made);
+    for (const { id } of made.slice(0, 20)) {
+      for (const length of [6, 8, 12, 18, 36]) {
+        const idPrefix = id.slice(0, length);
+        const expected = made.filter((row) => row.id.startsWith(idPrefix)).map((row) => row.id);
+        expect(await listAll({ idPrefix })).toEqual(expected.sort().reverse());
+      }
+    }
   });
 
   async function firstPages(filter: Partial<ListJobsQuery>, pages: number): Promise<string[]> {

@@ -2,7 +2,7 @@
  * The list must stay quick when there are millions of rows. Timings depend on the machine, plans do not: with
  * this many rows PostgreSQL already decides as it does with ten million.
  */
-import type { ListJobsQuery } from '@drover/protocol';
+import { createIdGenerator, type ListJobsQuery, newId } from '@drover/protocol';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { connectDatabase, type Database } from '../../src/db/database.js';
 import { listStatement } from '../../src/queries/list-jobs.js';
@@ -17,6 +17,11 @@ const DAYS = 5;
 const HOT_ROWS = 60_000;
 const FINISHED_ROWS = 150_000;
 
+const PARENT = '0193f2a0-5c1e-7d2b-9a55-000000000000';
+/** SQL for the id of a parent. */
+const parent = (last: string | number) => `('${PARENT.slice(0, -1)}' || (${last}))::uuid`;
+const idOf = (ms: number) => createIdGenerator(() => ms)();
+
 let database: TestDatabase;
 let db: Database;
 beforeAll(async () => {
@@ -26,10 +31,12 @@ beforeAll(async () => {
   const id = `(lpad(to_hex((extract(epoch from at) * 1000)::bigint), 12, '0') || '7' || lpad(to_hex(n % 4096), 3, '0')
     || '8' || substr(md5(n::text), 1, 15))::uuid`;
   const names = `case when n % 1000 = 0 then 'rare' else 'default' end, 'type' || n % 20,
+    case when n % 100 = 9 then ${parent('n % 3')} when n % 10000 = 8 then ${parent(7)} end,
+    case when n % 10 = 1 then 'hourly' when n % 10000 = 5 then 'yearly' end,
     case when n % 10000 = 7 then array['rare'] when n % 5 = 0 then array['common'] end`;
   await database.pool.query(`
     insert into drover.job_history (id, created_at, run_at, finished_at, fence, attempt, max_attempts, lost_attempts,
-      priority, payload, state, queue, type, tags)
+      priority, payload, state, queue, type, parent_id, schedule, tags)
     select ${id}, at, at, at + interval '1 s', 1, 1, 10, 0, 0, '{"name": "Ada"}',
       (case when n % 50 = 1 then 'failed' when n % 50 = 2 then 'cancelled' else 'succeeded' end)::drover.job_state, ${names}
     from (
@@ -37,7 +44,7 @@ beforeAll(async () => {
       from generate_series(1, ${FINISHED_ROWS - 1}) n
     ) numbered`);
   await database.pool.query(`
-    insert into drover.job (id, created_at, run_at, max_attempts, payload, state, session_id, queue, type, tags)
+    insert into drover.job (id, created_at, run_at, max_attempts, payload, state, session_id, queue, type, parent_id, schedule, tags)
     select ${id}, at, at, 10, '{"name": "Ada"}',
       (case when n % 20 = 3 then 'scheduled' when n % 1000 = 7 then 'running' else 'ready' end)::drover.job_state,
       case when n % 20 <> 3 and n % 1000 = 7 then gen_random_uuid() end, ${names}
@@ -93,6 +100,10 @@ describe('a page is read from an index and costs about a page', () => {
     ['a queue', { queue: 'default' }],
     ['a type', { type: 'type3' }],
     ['a frequent tag', { tag: 'common' }],
+    ['the parent of many', { parent: PARENT }],
+    ['a schedule', { schedule: 'hourly' }],
+    ['a schedule, failed', { schedule: 'hourly', state: ['failed'] }],
+    ['the beginning of ids', { idPrefix: idOf(NOON_MS).slice(0, 8) }],
     ['ready', { state: ['ready'] }],
     ['scheduled', { state: ['scheduled'] }],
     ['running', { state: ['running'] }],
@@ -121,6 +132,11 @@ describe('the history is never read as a whole', () => {
     ['a type that is not there', { type: 'none' }],
     ['a tag that is not there', { tag: 'none' }],
     ['a rare tag', { tag: 'rare' }],
+    ['a parent of none', { parent: newId() }],
+    ['a parent of few', { parent: PARENT.replace(/.$/, '7') }],
+    ['a schedule that is not there', { schedule: 'none' }],
+    ['a rare schedule', { schedule: 'yearly' }],
+    ['the beginning of no id', { idPrefix: 'abcdef' }],
     ['created before the oldest', { createdBefore: ago(DAYS + 2) }],
     ['finished before the oldest', { finishedBefore: ago(DAYS + 1) }],
     ['created in the future', { createdAfter: ago(-1) }],

@@ -80,7 +80,7 @@ describe('an interrupted handler', () => {
   it.each([
     ['cancelled', { kind: 'cancelled' }],
     ['expired', { kind: 'failed', error: { code: 'expired' } }],
-    ['shutdown', { kind: 'released' }],
+    ['shutdown', { kind: 'released', runMs: expect.any(Number) }],
     ['lost', undefined],
   ] as const)('hears that it is %s and may stop by itself; its process is not used again', async (reason, expected) => {
     const started = worker.start('obedient');

@@ -10,12 +10,13 @@ import type { Command } from 'commander';
 import { type Logger, pino } from 'pino';
 import type { ConfiguredToken } from '../../config/server-config.js';
 import { SETTINGS, type Settings } from '../../config/settings.js';
-import { addSettingFlags, type CliContext, settingsFor } from '../context.js';
+import { addSettingFlags, type CliContext, type GlobalOptions, settingsFor } from '../context.js';
 import { createDevView, type DevView } from '../dev-view.js';
 import { prettyLine } from '../logger.js';
 import { runSampleLoad } from '../sample-load.js';
 import { logWarnings } from '../setting-warnings.js';
 import { runUntilStopped, type Teardown } from '../stop-signal.js';
+import { safeJson } from '../terminal-text.js';
 import { startWorkerProcess } from '../worker-process.js';
 
 const SAMPLE_MODULE = fileURLToPath(new URL('../../sample/jobs.js', import.meta.url));
@@ -35,10 +36,12 @@ export function addDevCommand(program: Command, context: CliContext): void {
     const { settings: given, ...findings } = await settingsFor(command, 'dev', context);
     const settings = { ...given, embedded: given.databaseUrl === undefined };
     const view = createDevView(context.stdout);
+    const { utc = false } = command.optsWithGlobals<GlobalOptions>();
+    const pretty = (line: string) => prettyLine(line, utc);
     const logger = pino(
       // The user watches the view, so the log only shows warnings and errors.
       { level: settings.logLevel === 'info' ? 'warn' : settings.logLevel },
-      { write: (line) => view.print(settings.logFormat === 'json' ? line.trimEnd() : prettyLine(line)) },
+      { write: (line) => view.print(settings.logFormat === 'json' ? safeJson(line.trimEnd()) : pretty(line)) },
     );
     logWarnings(logger, findings);
     await runUntilStopped(async ({ signal, teardown }) => {
@@ -46,7 +49,7 @@ export function addDevCommand(program: Command, context: CliContext): void {
       teardown.add(async () => {
         if (isReady) view.print('Stopped. The data is kept.');
       });
-      await startAll({ settings, options, context, view, logger, signal, teardown });
+      await startAll({ settings, options, context, view, pretty, logger, signal, teardown });
       isReady = true;
     });
   });
@@ -57,12 +60,15 @@ type DevParts = {
   options: DevOptions;
   context: CliContext;
   view: DevView;
+  /** A line of a log, as people read it. */
+  pretty: (line: string) => string;
   logger: Logger;
   signal: AbortSignal;
   teardown: Teardown;
 };
 
-async function startAll({ settings, options, context, view, logger, signal, teardown }: DevParts): Promise<void> {
+async function startAll(parts: DevParts): Promise<void> {
+  const { settings, options, context, view, pretty, logger, signal, teardown } = parts;
   const startedAt = performance.now();
   view.print(settings.databaseUrl ? 'Starting on your PostgreSQL …' : `Starting PostgreSQL in ${settings.dataDir} …`);
   const token = randomBytes(24).toString('base64url');
@@ -84,7 +90,7 @@ async function startAll({ settings, options, context, view, logger, signal, tear
     tls: { ca, cert, key },
     drainTimeoutMs: settings.drainTimeout,
     logger,
-    onLine: (line) => view.print(prettyLine(line)),
+    onLine: (line) => view.print(pretty(line)),
   });
   teardown.add(() => worker.stop());
 

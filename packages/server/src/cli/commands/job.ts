@@ -7,8 +7,11 @@ import { addSettingFlags, type CliContext, type GlobalOptions } from '../context
 import { UsageError } from '../exit-codes.js';
 import { addJobFlags, collect, newJobFrom, parseJson, readJsonFile } from '../job-options.js';
 import { jobsText, jobText } from '../job-text.js';
-import { printable, printJson } from '../output.js';
+import { jsonText, printJson } from '../output.js';
+import { findId } from '../short-ids.js';
 import { show, withClient } from '../with-client.js';
+
+const ID_ARGUMENT = 'id of the job, or at least its first 6 characters';
 
 type AddFlags = Record<string, unknown> & { payloadFile?: string; wait?: boolean; waitTimeout?: string };
 
@@ -17,8 +20,8 @@ export function addJobCommands(program: Command, context: CliContext): void {
   addAdd(job, context);
   addList(job, context);
   addShow(job, context);
-  addChange(job, context, 'cancel', 'Cancel a job: a queued one ends at once, a running one is told to stop.');
-  addChange(job, context, 'retry', 'Give a failed or cancelled job another attempt, or start a waiting one now.');
+  addCancel(job, context);
+  addRetry(job, context);
   addFail(job, context);
   addWait(job, context);
 }
@@ -27,10 +30,12 @@ function addFail(job: Command, context: CliContext): void {
   const command = job
     .command('fail')
     .description('End an unknown job as failed.')
-    .argument('<id>', 'id of the job')
+    .argument('<id>', ID_ARGUMENT)
     .option('--reason <text>', 'what is known of it');
   addSettingFlags(command, 'client').action(async (id: string, { reason }: { reason?: string }) => {
-    const failed = await withClient(command, context, (client) => client.job(id).fail(reason));
+    const failed = await withClient(command, context, async (client) =>
+      client.job(await findId(client, 'job', id)).fail(reason),
+    );
     show(command, context, failed, () => `${failed.id} ${failed.state}`);
   });
 }
@@ -93,37 +98,67 @@ function addList(job: Command, context: CliContext): void {
     .option('--queue <name>', 'only this queue')
     .option('--type <name>', 'only this job type')
     .option('--tag <tag>', 'only with this tag')
-    .option('--created-after <time>')
-    .option('--created-before <time>')
-    .option('--finished-after <time>')
-    .option('--finished-before <time>')
+    .option('--id-prefix <prefix>', 'only ids that begin so, 6 characters or more')
+    .option('--parent <id>', 'only those that this job has added')
+    .option('--schedule <name>', 'only those that this schedule has added')
+    .option('--created-after <time>', 'created at this time or later')
+    .option('--created-before <time>', 'created before this time')
+    .option('--finished-after <time>', 'finished at this time or later')
+    .option('--finished-before <time>', 'finished before this time')
     .option('--include <part>', 'also payload, result, progress or stack, with --json; may be repeated', collect)
-    .option('--limit <number>', 'how many')
+    .option('--limit <number>', 'how many, 1 to 1000')
     .option('--cursor <cursor>', 'continue where the last page ended');
   addSettingFlags(command, 'client').action(async (flags: Record<string, unknown>) => {
-    const fields = Object.keys(listJobsQuery.shape).filter((field) => flags[field] !== undefined);
+    const { parent, ...others } = listJobsQuery.shape;
+    const fields = Object.keys(others).filter((field) => flags[field] !== undefined);
     const query = Object.fromEntries(fields.map((field) => [field, flags[field]]));
     const checked = listJobsQuery.safeParse(query);
     if (!checked.success) throw invalidInput(checked.error, query);
     const filter: JobFilter = { ...checked.data, state: checked.data.state as JobState[] | undefined };
-    const page = await withClient(command, context, (client) => client.list(filter));
-    show(command, context, page, () => jobsText(page.items, page.nextCursor));
+    const page = await withClient(command, context, async (client) => {
+      if (typeof flags.parent === 'string') filter.parent = await findId(client, 'job', flags.parent);
+      return await client.list(filter);
+    });
+    show(command, context, page, (format) => jobsText(page.items, page.nextCursor, format));
   });
 }
 
 function addShow(job: Command, context: CliContext): void {
-  const command = job.command('show').description('Show a job with its attempts.').argument('<id>', 'id of the job');
+  const command = job.command('show').description('Show a job with its attempts.').argument('<id>', ID_ARGUMENT);
   addSettingFlags(command, 'client').action(async (id: string) => {
-    const found = await withClient(command, context, (client) => client.job(id).get());
-    show(command, context, found, () => jobText(found));
+    const found = await withClient(command, context, async (client) =>
+      client.job(await findId(client, 'job', id)).get(),
+    );
+    show(command, context, found, (format) => jobText(found, format));
   });
 }
 
-function addChange(job: Command, context: CliContext, verb: 'cancel' | 'retry', description: string): void {
-  const command = job.command(verb).description(description).argument('<id>', 'id of the job');
+function addCancel(job: Command, context: CliContext): void {
+  const command = job
+    .command('cancel')
+    .description('Cancel a job: a queued one ends at once, a running one is told to stop.')
+    .argument('<id>', ID_ARGUMENT);
   addSettingFlags(command, 'client').action(async (id: string) => {
-    const changed = await withClient(command, context, (client) => client.job(id)[verb]());
-    show(command, context, changed, () => jobText(changed));
+    const cancelled = await withClient(command, context, async (client) =>
+      client.job(await findId(client, 'job', id)).cancel(),
+    );
+    const { alreadyCancelled } = cancelled;
+    show(command, context, cancelled, (format) =>
+      alreadyCancelled ? `${cancelled.id} was already cancelled` : jobText(cancelled, format),
+    );
+  });
+}
+
+function addRetry(job: Command, context: CliContext): void {
+  const command = job
+    .command('retry')
+    .description('Give a failed or cancelled job another attempt, or start a waiting one now.')
+    .argument('<id>', ID_ARGUMENT);
+  addSettingFlags(command, 'client').action(async (id: string) => {
+    const retried = await withClient(command, context, async (client) =>
+      client.job(await findId(client, 'job', id)).retry(),
+    );
+    show(command, context, retried, (format) => jobText(retried, format));
   });
 }
 
@@ -131,10 +166,12 @@ function addWait(job: Command, context: CliContext): void {
   const command = job
     .command('wait')
     .description('Wait for the end of a job and print its result.')
-    .argument('<id>', 'id of the job')
+    .argument('<id>', ID_ARGUMENT)
     .option('--wait-timeout <duration>', 'how long to wait');
   addSettingFlags(command, 'client').action(async (id: string, flags: { waitTimeout?: string }) => {
-    await withClient(command, context, (client) => waitFor(client.job(id), command, context, flags.waitTimeout));
+    await withClient(command, context, async (client) =>
+      waitFor(client.job(await findId(client, 'job', id)), command, context, flags.waitTimeout),
+    );
   });
 }
 
@@ -149,7 +186,7 @@ async function waitFor(
   try {
     const result = await job.result(timeout === undefined ? {} : { timeout: timeout as Duration });
     const answer = { id, state: 'succeeded', result };
-    show(command, context, answer, () => printable(JSON.stringify(result ?? null)));
+    show(command, context, answer, () => jsonText(result) ?? 'null');
   } catch (error) {
     const asJson = command.optsWithGlobals<GlobalOptions>().json;
     if (asJson && error instanceof JobFailedError)

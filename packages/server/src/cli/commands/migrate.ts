@@ -16,12 +16,13 @@ export function addMigrateCommand(program: Command, context: CliContext): void {
     const { settings, ...findings } = await settingsFor(command, 'migrate', context);
     const teardown = new Teardown();
     try {
-      const logger = createLogger({ logLevel: 'warn', logFormat: settings.logFormat }, context.stderr);
+      const { json, utc } = command.optsWithGlobals<GlobalOptions>();
+      const logger = createLogger({ logLevel: 'warn', logFormat: settings.logFormat }, context.stderr, { utc });
       logWarnings(logger, findings);
       const to = options.to === undefined ? {} : { to: migrationNumber(options.to) };
       const { openDatabase } = await import('../open-database.js');
       const { applied } = await openDatabase(settings, { context, logger, teardown, ...to });
-      if (command.optsWithGlobals<GlobalOptions>().json) printJson(context.stdout, { applied });
+      if (json) printJson(context.stdout, { applied });
       else
         printLine(
           context.stdout,

@@ -16,7 +16,7 @@ export function addNodeCommand(program: Command, context: CliContext): void {
     .option('--worker <module>', 'the module whose jobs to run; without it there is only a server');
   addSettingFlags(command, 'node').action(async (options: { worker?: string }) => {
     const { settings, ...findings } = await settingsFor(command, 'node', context);
-    const logger = createLogger(settings, context.stderr);
+    const logger = createLogger(settings, context.stderr, command.optsWithGlobals());
     logWarnings(logger, findings);
     const jobs = options.worker === undefined ? [] : await loadJobs(options.worker, context.cwd);
     const token = randomBytes(24).toString('base64url');

@@ -1,16 +1,22 @@
 /** `drover pause …`, `drover resume …` and `drover pauses`: pause and resume the start of jobs. */
 import type { Pause } from '@drover/protocol';
-import type { PauseTarget } from '@drover/sdk';
+import type { Client, PauseTarget } from '@drover/sdk';
 import type { Command } from 'commander';
 import { addSettingFlags, type CliContext } from '../context.js';
-import { type Cell, formatTable, formatTime } from '../output.js';
+import { type Cell, formatTable } from '../output.js';
+import { findId } from '../short-ids.js';
+import type { TextFormat } from '../text-format.js';
 import { show, withClient } from '../with-client.js';
 
 /** What can be paused, and its name on the command line. */
-const TARGETS: readonly { name: string; argument?: string; target: (argument: string) => PauseTarget }[] = [
+const TARGETS: readonly {
+  name: string;
+  argument?: string;
+  target: (argument: string, client: Client) => PauseTarget | Promise<PauseTarget>;
+}[] = [
   { name: 'queue', argument: '<name>', target: (queue) => ({ queue }) },
   { name: 'type', argument: '<name>', target: (type) => ({ type }) },
-  { name: 'worker', argument: '<id>', target: (worker) => ({ worker }) },
+  { name: 'worker', argument: '<id>', target: async (id, client) => ({ worker: await findId(client, 'worker', id) }) },
   { name: 'cluster', target: () => ({ cluster: true }) },
 ];
 
@@ -26,7 +32,7 @@ export function addPauseCommands(program: Command, context: CliContext): void {
     addSettingFlags(pauseOne, 'client').action(async (...given: unknown[]) => {
       const named = argument ? String(given[0]) : '';
       const { note } = pauseOne.opts<{ note?: string }>();
-      await withClient(pauseOne, context, (client) => client.pause(target(named), { note }));
+      await withClient(pauseOne, context, async (client) => client.pause(await target(named, client), { note }));
       show(pauseOne, context, { paused: true }, () => `${name} ${named} is paused`.replace('  ', ' '));
     });
 
@@ -34,24 +40,24 @@ export function addPauseCommands(program: Command, context: CliContext): void {
     if (argument) resumeOne.argument(argument);
     addSettingFlags(resumeOne, 'client').action(async (...given: unknown[]) => {
       const named = argument ? String(given[0]) : '';
-      await withClient(resumeOne, context, (client) => client.resume(target(named)));
+      await withClient(resumeOne, context, async (client) => client.resume(await target(named, client)));
       show(resumeOne, context, { paused: false }, () => `${name} ${named} is resumed`.replace('  ', ' '));
     });
   }
   const pauses = program.command('pauses').description('Show what is paused, by whom and why.');
   addSettingFlags(pauses, 'client').action(async () => {
     const items = await withClient(pauses, context, (client) => client.pauses());
-    show(pauses, context, { items }, () => pausesText(items));
+    show(pauses, context, { items }, (format) => pausesText(items, format));
   });
 }
 
-function pausesText(pauses: readonly Pause[]): string {
+function pausesText(pauses: readonly Pause[], { time }: TextFormat): string {
   if (pauses.length === 0) return 'nothing is paused';
   const rows = pauses.map(({ scope, name, pausedBy, pausedAt, note }): Cell[] => [
     scope,
     name,
     pausedBy,
-    formatTime(pausedAt),
+    time(pausedAt),
     note,
   ]);
   return formatTable(['scope', 'name', 'by', 'since', 'note'], rows);

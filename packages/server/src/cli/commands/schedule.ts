@@ -14,6 +14,7 @@ import { UsageError } from '../exit-codes.js';
 import { collect, parseJson, readJsonFile } from '../job-options.js';
 import { addScheduleFlags, addTimingFlags, previewFrom, scheduleFrom } from '../schedule-options.js';
 import { calendarsText, occurrencesText, previewText, schedulesText, scheduleText } from '../schedule-text.js';
+import type { TextFormat } from '../text-format.js';
 import { show, withClient } from '../with-client.js';
 
 type Flags = Record<string, unknown>;
@@ -43,7 +44,7 @@ function addList(schedule: Command, context: CliContext): void {
   addSettingFlags(command, 'client').action(async ({ group, state, limit, cursor }: Flags) => {
     const filter = checked(listSchedulesQuery, { group, state, limit, cursor });
     const page = await withClient(command, context, (client) => client.schedules.list(filter));
-    show(command, context, page, () => schedulesText(page.items, page.nextCursor));
+    show(command, context, page, (format) => schedulesText(page.items, page.nextCursor, format));
   });
 }
 
@@ -51,7 +52,7 @@ function addShow(schedule: Command, context: CliContext): void {
   const command = schedule.command('show').description('Show a schedule.').argument('<name>', 'name of the schedule');
   addSettingFlags(command, 'client').action(async (name: string) => {
     const found = await withClient(command, context, (client) => client.schedules.get(name));
-    show(command, context, found, () => scheduleText(found));
+    show(command, context, found, (format) => scheduleText(found, format));
   });
 }
 
@@ -72,7 +73,7 @@ function addPut(schedule: Command, context: CliContext): void {
           ? scheduleFrom(type as string, payload === undefined ? undefined : parseJson(payload, 'payload'), flags)
           : await fromFile(flags.file, context);
       const put = await withClient(command, context, (client) => client.schedules.put(name, given));
-      show(command, context, put, () => changedText(put));
+      show(command, context, put, (format) => changedText(put, format));
     },
   );
 }
@@ -108,7 +109,7 @@ function addPauseAndResume(schedule: Command, context: CliContext): void {
     .option('--note <text>', 'reason, shown to others');
   addSettingFlags(pause, 'client').action(async (name: string, { note }: { note?: string }) => {
     const paused = await withClient(pause, context, (client) => client.schedules.pause(name, { note }));
-    show(pause, context, paused, () => changedText(paused));
+    show(pause, context, paused, (format) => changedText(paused, format));
   });
   const resume = schedule
     .command('resume')
@@ -116,7 +117,7 @@ function addPauseAndResume(schedule: Command, context: CliContext): void {
     .argument('<name>', 'name of the schedule');
   addSettingFlags(resume, 'client').action(async (name: string) => {
     const resumed = await withClient(resume, context, (client) => client.schedules.resume(name));
-    show(resume, context, resumed, () => changedText(resumed));
+    show(resume, context, resumed, (format) => changedText(resumed, format));
   });
 }
 
@@ -156,7 +157,7 @@ function addOccurrences(schedule: Command, context: CliContext): void {
   addSettingFlags(command, 'client').action(async (name: string, { state, from, to, limit, cursor }: Flags) => {
     const filter = checked(listOccurrencesQuery, { state, from, to, limit, cursor });
     const page = await withClient(command, context, (client) => client.schedules.occurrences(name, filter));
-    show(command, context, page, () => occurrencesText(page.items, page.nextCursor));
+    show(command, context, page, (format) => occurrencesText(page.items, page.nextCursor, format));
   });
 }
 
@@ -176,7 +177,7 @@ function addPreview(schedule: Command, context: CliContext): void {
       if (name === undefined) return client.schedules.preview(previewFrom(flags, more));
       return client.schedules.preview(previewFrom({}, { ...timingOf(await client.schedules.get(name)), ...more }));
     });
-    show(command, context, preview, () => previewText(preview));
+    show(command, context, preview, (format) => previewText(preview, format));
   });
 }
 
@@ -185,7 +186,7 @@ function addCalendarCommands(program: Command, context: CliContext): void {
   const list = calendar.command('list').description('List calendars.');
   addSettingFlags(list, 'client').action(async () => {
     const items = await withClient(list, context, (client) => client.schedules.listCalendars());
-    show(list, context, { items }, () => calendarsText(items));
+    show(list, context, { items }, (format) => calendarsText(items, format));
   });
   const one = calendar
     .command('show')
@@ -226,8 +227,8 @@ function timingOf(schedule: Schedule): Record<string, unknown> {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null));
 }
 
-function changedText({ name, state, nextAt }: Schedule): string {
-  return nextAt === null ? `${name} is ${state}` : `${name} is ${state}, next ${nextAt}`;
+function changedText({ name, state, nextAt }: Schedule, { time }: TextFormat): string {
+  return nextAt === null ? `${name} is ${state}` : `${name} is ${state}, next ${time(nextAt)}`;
 }
 
 async function fromFile(file: string, context: CliContext) {

@@ -9,7 +9,7 @@ export function addServerCommand(program: Command, context: CliContext): void {
   const command = program.command('server').description('Run a server: HTTP API and dispatch of jobs to workers.');
   addSettingFlags(command, 'server').action(async () => {
     const { settings, ...findings } = await settingsFor(command, 'server', context);
-    const logger = createLogger(settings, context.stderr);
+    const logger = createLogger(settings, context.stderr, command.optsWithGlobals());
     logWarnings(logger, findings);
     // Loaded only here: commands that just call a server start much faster without it.
     const { openServer } = await import('../open-server.js');

@@ -14,7 +14,7 @@ export function addWorkerCommand(program: Command, context: CliContext): void {
     .argument('<module>', 'path of the module');
   addSettingFlags(command, 'worker').action(async (modulePath: string) => {
     const { settings, ...findings } = await settingsFor(command, 'worker', context);
-    const logger = createLogger(settings, context.stderr);
+    const logger = createLogger(settings, context.stderr, command.optsWithGlobals());
     logWarnings(logger, findings);
     const jobs = await loadJobs(modulePath, context.cwd);
     await runUntilStopped(async ({ signal, teardown }) => {
