@@ -525,6 +525,14 @@ export const ROUTES = {
     roles: 'anyone',
     answer: z.record(z.string(), z.unknown()),
   },
+  home: {
+    method: 'GET',
+    path: '/',
+    summary: 'A page for people who open the address in a browser.',
+    roles: 'anyone',
+    answer: z.string(),
+    mediaType: 'text/html; charset=utf-8',
+  },
   ping: { method: 'GET', path: '/api/ping', summary: 'Answers `pong`.', roles: 'anyone', answer: z.string() },
   deepPing: {
     method: 'GET',

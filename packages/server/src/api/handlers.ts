@@ -5,6 +5,7 @@ import type { Engine } from '../engine/engine.js';
 import type { ScheduleEngine } from '../engine/schedules.js';
 import { createHotCounts } from '../queries/hot-counts.js';
 import { healthHandlers } from './health.js';
+import { HOME_PAGE } from './home-page.js';
 import { jobHandlers } from './jobs.js';
 import { openApiDocument } from './openapi.js';
 import { queueHandlers } from './queues.js';
@@ -29,6 +30,7 @@ export function createHandlers({ engine, schedules, db, config }: HandlersDeps):
     ...workerHandlers({ db: db.reads, engine, beatMs: config.beatMs }),
     ...healthHandlers({ db: db.control, engine }),
     ...scheduleHandlers(schedules),
+    home: () => HOME_PAGE,
     openApi: () => openApiDocument(),
     metrics: () => engine.metrics(),
   };

@@ -6,6 +6,7 @@ import { z } from 'zod';
 import { jsonOf } from '../base/json-text.js';
 import type { MemoryBudget } from '../base/memory-budget.js';
 import { type Authenticator, requireKnown, requireRole } from './auth.js';
+import { CONTENT_SECURITY_POLICY } from './home-page.js';
 import { JSON_TYPE, parseWith, readBody, type SentBody } from './read-body.js';
 import type { Call, RouteHandlers } from './route-handler.js';
 import { methodsAt } from './route-paths.js';
@@ -23,6 +24,12 @@ export type MountDeps = {
 
 export const JSON_ANSWER = `${JSON_TYPE}; charset=utf-8`;
 const PLAIN_TEXT = 'text/plain; charset=utf-8';
+/** What a browser shows as a page. */
+const TEXT_HEADERS = {
+  'content-security-policy': CONTENT_SECURITY_POLICY,
+  'x-frame-options': 'DENY',
+  'referrer-policy': 'no-referrer',
+};
 const NOTHING = z.strictObject({});
 /** The media types of request bodies. */
 const BODY_TYPES = [JSON_TYPE, ...new Set(Object.values(ROUTES).flatMap((route: Route) => route.bodyType ?? []))];
@@ -65,7 +72,10 @@ function mountRoute(app: FastifyInstance, name: RouteName, deps: MountDeps): voi
       const answer = await handle(call as unknown as Call<never>);
       if (deps.isClosing()) reply.header('connection', 'close');
       return typeof answer === 'string'
-        ? reply.type(route.mediaType ?? PLAIN_TEXT).send(answer)
+        ? reply
+            .type(route.mediaType ?? PLAIN_TEXT)
+            .headers(TEXT_HEADERS)
+            .send(answer)
         : reply.type(JSON_ANSWER).send(jsonOf(answer));
     },
   });

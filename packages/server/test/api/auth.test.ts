@@ -99,7 +99,7 @@ describe('with tokens', () => {
   });
 
   test('strangers learn nothing about what is there', async () => {
-    for (const path of ['/', '/api', '/api/v1', '/api/v1/nothing', '/metrics', `/api/v1/jobs/${newId()}`]) {
+    for (const path of ['/nothing', '/api', '/api/v1', '/api/v1/nothing', '/metrics', `/api/v1/jobs/${newId()}`]) {
       expect((await api.call(path)).status).toBe(401);
     }
     expect((await api.call('/api/v1/nothing', { token: tokenOf('viewer') })).status).toBe(404);

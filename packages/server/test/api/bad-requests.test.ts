@@ -123,7 +123,7 @@ const refused: [what: string, path: string, options: RequestOptions, code: Error
   ['cancel of a job that is not there', `${JOBS}/${ID}/cancel`, { method: 'POST' }, 'job_not_found', ID],
   ['retry of a job that is not there', `${JOBS}/${ID}/retry`, { method: 'POST' }, 'job_not_found', ID],
   ['an unknown address', '/api/v1/nothing', {}, 'not_found', '/api/v1/nothing'],
-  ['the root', '/', {}, 'not_found', '/'],
+  ['the root of the API', '/api', {}, 'not_found', '/api'],
   ['two slashes', '/api//v1/jobs', {}, 'not_found', '/api//v1/jobs'],
   ['another method', JOBS, { method: 'DELETE' }, 'method_not_allowed', 'DELETE', 'POST', 'GET'],
   ['an action by GET', `${JOBS}/${ID}/cancel`, {}, 'method_not_allowed', 'GET', 'POST'],
