@@ -4,8 +4,9 @@
  * is not enough: a primary that was cut off from its supervisor also says so, and reads from it are stale. So a lower
  * timeline than seen before, or another cluster (system identifier), is never accepted.
  */
-import pg from 'pg';
 import { splitHosts } from '../base/split-hosts.js';
+import { within } from '../base/within.js';
+import { DatabaseClient } from './database-client.js';
 
 export type Candidate = { url: string; timeline: number; systemId: string };
 
@@ -33,14 +34,11 @@ export async function findWritable(urls: readonly string[]): Promise<Candidate[]
 }
 
 async function probe(url: string): Promise<Candidate | undefined> {
-  const client = new pg.Client({
+  const client = new DatabaseClient({
     connectionString: url,
     connectionTimeoutMillis: PROBE_TIMEOUT_MS,
     query_timeout: PROBE_TIMEOUT_MS,
     application_name: 'drover probe',
-  });
-  client.on('error', () => {
-    // the query fails with the same error
   });
   try {
     await client.connect();
@@ -52,8 +50,17 @@ async function probe(url: string): Promise<Candidate | undefined> {
     return undefined;
   } finally {
     // not awaited: an unreachable host would delay us
-    client.end().catch(() => undefined);
+    void endSoon(client);
   }
+}
+
+/** A host that is cut off never answers `end`. Each probe of it would leave a socket behind. */
+async function endSoon(client: DatabaseClient): Promise<void> {
+  await within(
+    PROBE_TIMEOUT_MS,
+    client.end().catch(() => {}),
+  );
+  client.destroy(new Error('the probe is over'));
 }
 
 /** The connection string of the host to use for a single operation. */
