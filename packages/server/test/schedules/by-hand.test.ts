@@ -1,7 +1,7 @@
 /** Occurrences that a person asks for, and the ledger that shows them. */
 import { newId } from '@drover/protocol';
 import { describe, expect, it } from 'vitest';
-import type { Runner } from '../../src/db/database.js';
+import type { TransactionRunner } from '../../src/db/database.js';
 import { pruneOccurrences } from '../../src/lifecycle/prune.js';
 import { backfillSchedule } from '../../src/schedules/backfill-schedule.js';
 import { listOccurrences } from '../../src/schedules/list-occurrences.js';
@@ -10,6 +10,8 @@ import { triggerSchedule } from '../../src/schedules/trigger-schedule.js';
 import { createScheduleBench } from './support/schedule-bench.js';
 
 const bench = createScheduleBench();
+
+const ID = newId();
 
 describe('by hand (J7)', () => {
   it('a trigger fires once for an id, also of a paused schedule', async () => {
@@ -26,12 +28,23 @@ describe('by hand (J7)', () => {
     await expect(triggerSchedule(bench.db.bulk, 'none')).rejects.toThrow('there is no schedule none');
   });
 
+  it('triggers at the same time are as many occurrences as there are ids', async () => {
+    await bench.put('s');
+    const ids = Array.from({ length: 60 }, () => newId());
+    const times = await Promise.all(ids.map((id) => triggerSchedule(bench.db.bulk, 's', id)));
+    expect(new Set(times).size).toBe(60);
+    const again = await Promise.all(Array.from({ length: 60 }, () => triggerSchedule(bench.db.bulk, 's', ID)));
+    expect(new Set(again).size).toBe(1);
+    expect(await bench.ledger('s')).toHaveLength(61);
+    expect(await bench.jobs()).toHaveLength(61);
+  });
+
   it('a trigger that was made before waits for the standby', async () => {
     await bench.put('s');
     const id = newId();
     const statements: string[] = [];
     const { bulk } = bench.db;
-    const db: Runner = {
+    const db: TransactionRunner = {
       ...bulk,
       run(statement, values) {
         statements.push(statement.name);
