@@ -37,6 +37,7 @@ const LANES = 2;
 const NOT_OURS_PAUSE_MS = 100;
 /** While an occurrence waits for a job, a job must be cancelled or a next time is outdated. */
 const UPKEEP_EVERY_MS = 500;
+const UPKEEP_FAILED = 'waiting occurrences of schedules could not be handled, trying again';
 
 export function createTicker(deps: TickerDeps): Ticker {
   const { db, logger } = deps;
@@ -47,16 +48,22 @@ export function createTicker(deps: TickerDeps): Ticker {
   /** Returns the milliseconds until it should run again. */
   async function tick(signal: AbortSignal): Promise<number> {
     const { dueInMs, needsUpkeep } = await findWork(db);
+    const isDue = dueInMs !== null && dueInMs <= 0;
+    const hasFired = isDue && (await fire(signal, dueInMs));
     const pauseMs = await upkeepIfDue(needsUpkeep || olderRulesAfter !== undefined);
-    if (dueInMs === null || dueInMs > 0) return Math.min(pauseMs, Math.max(1, dueInMs ?? pauseMs));
+    if (!isDue) return Math.min(pauseMs, Math.max(1, dueInMs ?? pauseMs));
+    // other servers fire their own share first
+    return hasFired ? 0 : NOT_OURS_PAUSE_MS;
+  }
 
+  /** Returns whether any schedule was this server's to fire. */
+  async function fire(signal: AbortSignal, dueInMs: number): Promise<boolean> {
     const { index, of } = deps.share();
     // id % of = index splits into LANES of twice the divisor
     const lanes = Array.from({ length: LANES }, (_, lane) => ({ index: index + lane * of, of: of * LANES }));
     const taken = await Promise.all(lanes.map((lane) => fireAll(signal, () => fireDue(db, BATCH, lane))));
     if (dueInMs < -OVERDUE_MS) taken.push(await fireAll(signal, () => fireOverdue(db, BATCH)));
-    // other servers fire their own share first
-    return taken.some((count) => count > 0) ? 0 : NOT_OURS_PAUSE_MS;
+    return taken.some((count) => count > 0);
   }
 
   /** Repeats until there are no more, or other servers have them. Returns how many schedules it took. */
@@ -72,13 +79,14 @@ export function createTicker(deps: TickerDeps): Ticker {
   }
 
   /**
-   * Not with every firing, because an occurrence may wait for hours. Returns the milliseconds until the next search.
+   * Not with every firing, because an occurrence may wait for hours. A failure is logged and tried again the next time:
+   * what cannot be cleared up for one schedule must not keep others from firing. Returns the milliseconds until then.
    */
   async function upkeepIfDue(isWanted: boolean): Promise<number> {
     if (!isWanted) return MAX_PAUSE_MS;
     if (performance.now() >= upkeepAt) {
       upkeepAt = performance.now() + UPKEEP_EVERY_MS;
-      await upkeep();
+      await upkeep().catch((error: Error) => logger.warn({ event: 'schedules.failed', err: error }, UPKEEP_FAILED));
     }
     return Math.max(1, upkeepAt - performance.now());
   }
