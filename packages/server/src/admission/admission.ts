@@ -42,6 +42,11 @@ type AdmissionDeps = InsertListeners & {
 };
 
 const MAX_JOBS_PER_STATEMENT = 2000;
+/**
+ * A job counts for each of these in its payload, so requests that share a statement have at most 16 Mi characters: the
+ * statement is one string of the server and one message to PostgreSQL.
+ */
+const CHARACTERS_PER_JOB = 8192;
 const STATEMENTS_AT_ONCE = 2;
 
 type Request = readonly JobToInsert[];
@@ -52,9 +57,10 @@ const NONE: Existed = new Set();
 
 export function createAdmission(deps: AdmissionDeps): Admission {
   let stopping = false;
+  let pending = 0;
 
   const gatherer = createGatherer<Request, Existed>({
-    weigh: (jobs) => jobs.length,
+    weigh: weightOf,
     maxWeight: MAX_JOBS_PER_STATEMENT,
     concurrency: STATEMENTS_AT_ONCE,
     flush: insertRequests,
@@ -87,20 +93,32 @@ export function createAdmission(deps: AdmissionDeps): Admission {
       if (stopping) {
         throw new DroverError('shutting_down', 'this server is stopping; send the request to another one');
       }
-      if (gatherer.pending > 0 && gatherer.pending + jobs.length > deps.maxPending) {
-        const message = `${gatherer.pending} jobs are waiting to be written, the limit is ${deps.maxPending}`;
+      if (pending > 0 && pending + jobs.length > deps.maxPending) {
+        const message = `${pending} jobs are waiting to be written, the limit is ${deps.maxPending}`;
         throw new DroverError('overloaded', message);
       }
-      return jobs.length === 0 ? NONE : gatherer.add(jobs);
+      if (jobs.length === 0) return NONE;
+      pending += jobs.length;
+      try {
+        return await gatherer.add(jobs);
+      } finally {
+        pending -= jobs.length;
+      }
     },
     get pending() {
-      return gatherer.pending;
+      return pending;
     },
     async stop() {
       stopping = true;
       await gatherer.idle();
     },
   };
+}
+
+/** In jobs of a usual size. */
+function weightOf(jobs: Request): number {
+  const characters = jobs.reduce((sum, { payload }) => sum + payload.length, 0);
+  return Math.max(jobs.length, Math.ceil(characters / CHARACTERS_PER_JOB));
 }
 
 /** The same id twice in one statement would be two grants of one job. */

@@ -11,8 +11,6 @@
 export type Gatherer<Item, Result> = {
   /** Resolves with the flush's result for this item. */
   add(item: Item): Promise<Result>;
-  /** The weight of all items without a result. */
-  readonly pending: number;
   /** Resolves when nothing is waiting or running. */
   idle(): Promise<void>;
 };
@@ -36,7 +34,6 @@ export function createGatherer<Item, Result>(options: GathererOptions<Item, Resu
   let waiting: Waiting<Item, Result>[] = [];
   let waitingWeight = 0;
   let underWay = 0;
-  let pending = 0;
   let idleWaiters: (() => void)[] = [];
 
   function takeBatch(): Waiting<Item, Result>[] {
@@ -67,11 +64,11 @@ export function createGatherer<Item, Result>(options: GathererOptions<Item, Resu
           if (result instanceof Error) reject(result);
           else resolve(result);
         }
-        finish(batch);
+        finish();
       },
       (error: unknown) => {
         for (const { reject } of batch) reject(error);
-        finish(batch);
+        finish();
       },
     );
   }
@@ -85,10 +82,13 @@ export function createGatherer<Item, Result>(options: GathererOptions<Item, Resu
     }
   }
 
-  function finish(batch: Waiting<Item, Result>[]): void {
-    for (const { weight } of batch) pending -= weight;
+  function finish(): void {
     underWay -= 1;
     start();
+  }
+
+  function isIdle(): boolean {
+    return waiting.length === 0 && underWay === 0;
   }
 
   function start(): void {
@@ -96,7 +96,7 @@ export function createGatherer<Item, Result>(options: GathererOptions<Item, Resu
       underWay += 1;
       run(takeBatch());
     }
-    if (pending === 0 && underWay === 0) {
+    if (isIdle()) {
       for (const resolve of idleWaiters) resolve();
       idleWaiters = [];
     }
@@ -105,7 +105,6 @@ export function createGatherer<Item, Result>(options: GathererOptions<Item, Resu
   return {
     add(item) {
       const weight = options.weigh(item);
-      pending += weight;
       return new Promise((resolve, reject) => {
         const entry = { item, weight, resolve, reject };
         if (underWay === 0 && waiting.length === 0) {
@@ -119,11 +118,8 @@ export function createGatherer<Item, Result>(options: GathererOptions<Item, Resu
         if (waiting.length === 1) queueMicrotask(start);
       });
     },
-    get pending() {
-      return pending;
-    },
     idle() {
-      if (pending === 0 && underWay === 0) return Promise.resolve();
+      if (isIdle()) return Promise.resolve();
       return new Promise((resolve) => idleWaiters.push(resolve));
     },
   };

@@ -221,6 +221,30 @@ describe('a request that the database refuses', () => {
   });
 });
 
+test('large requests do not share a statement, however few their jobs are', async () => {
+  const firsts = [held(), held()];
+  const { admission, statements } = createBrokenAdmission(...firsts.map(({ wait }) => wait));
+  const large = () => admission.enqueue([withPayload(JSON.stringify('x'.repeat(9 * 1024 * 1024)))]);
+  const added = [admission.enqueue(jobsOf(1)), admission.enqueue(jobsOf(1))];
+  await expect.poll(() => statements.length).toBe(2);
+  // they wait until both statements have ended
+  added.push(large(), large(), admission.enqueue(jobsOf(1)));
+  expect(admission.pending).toBe(5);
+  for (const { end } of firsts) end();
+  await Promise.all(added);
+  expect(statements).toHaveLength(4);
+  expect(admission.pending).toBe(0);
+  expect(await runAll()).toHaveLength(5);
+});
+
+function held() {
+  let end = () => {};
+  const ended = new Promise<void>((resolve) => {
+    end = resolve;
+  });
+  return { wait: () => ended, end };
+}
+
 test('the same id in several requests of one statement was added by the first of them', async () => {
   const { admission, statements } = createBrokenAdmission();
   const job = jobOf();

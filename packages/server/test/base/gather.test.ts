@@ -32,7 +32,6 @@ describe('a gatherer', () => {
     flushes[1]?.end();
     expect(await Promise.all(added)).toEqual(['a', 'b', 'c']);
     await gatherer.idle();
-    expect(gatherer.pending).toBe(0);
   });
 
   it('sends together what comes in one turn beside a flush that is under way', async () => {
@@ -83,6 +82,5 @@ describe('a gatherer', () => {
     await expect(gatherer.add('bad')).rejects.toThrow('too long');
     expect(await gatherer.add('good')).toBe('good');
     await gatherer.idle();
-    expect(gatherer.pending).toBe(0);
   });
 });
