@@ -83,8 +83,8 @@ create index job_expiry on drover.job (expires_at) where expires_at is not null;
 create index job_parent on drover.job (parent_id, id) where parent_id is not null;
 create index job_schedule on drover.job (schedule, id) where schedule is not null;
 
--- Which pairs of queue and type have ever been used: where a worker that takes every queue must look for jobs. No unique
--- key, on purpose: with one, two long transactions that each use a new pair would wait for each other. A pair may occur
+-- Which pairs of queue and type are used: where a worker that takes every queue must look for jobs. Those that are not used any
+-- more are deleted when there are many (drover.prune_lanes). No unique key, on purpose: with one, two long transactions that each use a new pair would wait for each other. A pair may occur
 -- twice; readers use distinct.
 create table drover.lane (
   queue text collate "C" not null,

@@ -163,3 +163,42 @@ begin
     raise unique_violation using message = 'a job of this batch has finished before';
   end if;
 end $$;
+
+-- Deletes the lanes that no job uses, if there are more than `keep`: a claim probes each lane of its types. A lane stays as long
+-- as the rollup counts jobs of it, because people look for its queue, and while it is paused. Returns how many were deleted.
+--
+-- The lock waits for the transactions that are adding jobs, and makes others wait before they read which lanes there are. So
+-- that it is short, the search comes before it, nothing is deleted if it takes longer than 100 ms to get, and a table of many
+-- jobs is not read under it. A caller in `repeatable read` may still see a lane that has gone; the reconciler adds it again.
+create function drover.prune_lanes(keep int) returns int
+language plpgsql
+set lock_timeout = '100ms'
+set enable_nestloop = off
+as $$
+declare
+  idle tid[];
+  pruned int;
+begin
+  if (select count(*) from drover.lane) <= keep
+    or (select reltuples from pg_class where oid = 'drover.job'::regclass) > 200000
+  then
+    return 0;
+  end if;
+  idle := array(
+    select l.ctid
+    from drover.lane l
+    where not exists (select from drover.job j where j.queue = l.queue and j.type = l.type)
+      and not exists (select from drover.rollup r where r.queue = l.queue and r.type = l.type)
+      and not exists (select from drover.pause p where p.scope = 'queue' and p.name = l.queue)
+    limit 10000
+  );
+  lock table drover.lane in share row exclusive mode;
+  delete from drover.lane l
+  where l.ctid = any(idle)
+    and not exists (select from drover.job j where j.queue = l.queue and j.type = l.type);
+  get diagnostics pruned = row_count;
+  return pruned;
+exception when lock_not_available then
+  -- the next round tries again
+  return 0;
+end $$;

@@ -12,7 +12,7 @@ import type { Pauses } from '../dispatch/pauses.js';
 import { cancelReturnedJobs } from '../lifecycle/cancel.js';
 import { expireJobs, isAnythingToEnd } from '../lifecycle/expire.js';
 import { loseExpiredSessions } from '../lifecycle/lose.js';
-import { ensurePartitions, pruneHistory, pruneOccurrences } from '../lifecycle/prune.js';
+import { ensurePartitions, pruneHistory, pruneLanes, pruneOccurrences } from '../lifecycle/prune.js';
 import type { Publish } from '../lifecycle/publish.js';
 import { createLeases } from '../sessions/leases.js';
 import { passOnCancels } from '../sessions/pass-on-cancels.js';
@@ -116,6 +116,7 @@ export function createDuties(deps: DutiesDeps): Duties {
     await ensurePartitions(reads);
     const { dropped } = await pruneHistory(reads, deps.retentionMs);
     await pruneOccurrences(reads, deps.retentionMs);
+    await pruneLanes(reads);
     if (dropped.length > 0)
       logger.info({ event: 'history.dropped', dropped }, 'history past its retention was dropped');
   }

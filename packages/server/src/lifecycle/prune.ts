@@ -51,6 +51,10 @@ where ctid = any(array(
 ))
 returning 1`;
 
+/** So many lanes cost a claim next to nothing. */
+const LANES_KEPT = 1000;
+const idleLanes = sql('prune_lanes')`select drover.prune_lanes($1)`;
+
 /** Partitions are created this many days ahead. Jobs of a day without one go to job_history_other. */
 const DAYS_AHEAD = 3;
 const makePartitions = sql('make_partitions')`select drover.ensure_history_partitions(${DAYS_AHEAD}) as made`;
@@ -77,6 +81,11 @@ export async function pruneHistory(db: Runner, retentionMs: number): Promise<{ d
 /** Deletes old occurrences of schedules, like finished jobs. */
 export async function pruneOccurrences(db: Runner, retentionMs: number): Promise<void> {
   while ((await db.run(oldOccurrences, [retentionMs])).length === DELETE_BATCH);
+}
+
+/** Deletes lanes that are not used any more: queues and types may be named after customers or days. */
+export async function pruneLanes(db: Runner, keep = LANES_KEPT): Promise<void> {
+  await db.run(idleLanes, [keep]);
 }
 
 /** Returns whether the whole partition was dropped. Its name is one of ours, checked by the pattern above. */

@@ -37,6 +37,12 @@ with back as (
     case when expires_at > now() then expires_at end, now(), ${stateAfter('retry', 'ready')}
   from back
   returning *
+), lane as (
+  -- it may have been deleted since the job finished
+  insert into drover.lane (queue, type)
+  select queue, type
+  from back
+  where not exists (select from drover.lane l where l.type = back.type and l.queue = back.queue)
 )
 select ${changeOf('returned', { from: 'back.state' })}
 from returned

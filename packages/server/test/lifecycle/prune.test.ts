@@ -1,7 +1,9 @@
 import { newId } from '@drover/protocol';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { ensurePartitions, pruneHistory } from '../../src/lifecycle/prune.js';
-import { createLifecycleBench, type LifecycleBench } from '../support/lifecycle.js';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { cancelJobs } from '../../src/lifecycle/cancel.js';
+import { ensurePartitions, pruneHistory, pruneLanes } from '../../src/lifecycle/prune.js';
+import { retryJob } from '../../src/lifecycle/retry.js';
+import { createLifecycleBench, type LifecycleBench, SERVER_ID } from '../support/lifecycle.js';
 
 let bench: LifecycleBench;
 beforeAll(async () => {
@@ -82,4 +84,66 @@ test('partitions for the days to come are made by many servers at once, and a fi
   expect((await bench.row(far)).state).toBe('succeeded');
   const { rows } = await bench.pool.query('select count(*)::int as count from drover.job_history_other');
   expect(rows[0].count).toBe(1);
+});
+
+describe('lanes', () => {
+  const lanes = async (type: string) =>
+    (await bench.pool.query('select queue from drover.lane where type = $1 order by queue', [type])).rows.map(
+      ({ queue }) => queue,
+    );
+
+  test('are deleted when no job uses them, if there are many', async () => {
+    const type = `tenants-${newId()}`;
+    await bench.pool.query(
+      `insert into drover.lane (queue, type) select 'tenant-' || n, $1 from generate_series(1, 1200) n`,
+      [type],
+    );
+    await pruneLanes(bench.db.reads, 5000);
+    expect(await lanes(type)).toHaveLength(1200);
+    await bench.pool.query(`insert into drover.pause (scope, name, paused_by) values ('queue', 'tenant-10', 'ada')`);
+    // counted in the rollup
+    const done = await bench.add({ queue: 'tenant-9', type });
+    expect(await bench.runAll(type)).toEqual(done);
+    await bench.add({ queue: 'tenant-7', type }, { queue: 'tenant-8', type, delay: 60_000 });
+    await pruneLanes(bench.db.reads);
+    expect(await lanes(type)).toEqual(['tenant-10', 'tenant-7', 'tenant-8', 'tenant-9']);
+  });
+
+  test('are kept while a job of theirs is being added, and added again after they went', async () => {
+    const type = `raced-${newId()}`;
+    const queues = ['adding', 'idle'];
+    await bench.pool.query('insert into drover.lane (queue, type) select queue, $2 from unnest($1::text[]) queue', [
+      queues,
+      type,
+    ]);
+    const client = await bench.pool.connect();
+    await client.query('begin');
+    await client.query(`select drover.enqueue($1, 'null', '{"queue":"adding"}')`, [type]);
+    await pruneLanes(bench.db.reads, 0);
+    expect(await lanes(type)).toEqual(queues);
+    await client.query('commit');
+    await pruneLanes(bench.db.reads, 0);
+    expect(await lanes(type)).toEqual(['adding']);
+
+    // as the function does it, held open
+    await client.query('begin');
+    await client.query('lock table drover.lane in share row exclusive mode');
+    await client.query('delete from drover.lane where type = $1', [type]);
+    const added = bench.add({ queue: 'idle', type });
+    const waiting = `select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`;
+    await expect.poll(async () => (await bench.pool.query(waiting)).rowCount).toBe(1);
+    await client.query('commit');
+    client.release();
+    await added;
+    expect(await lanes(type)).toEqual(['idle']);
+  });
+
+  test('are added again by the retry of a job that had finished', async () => {
+    const type = `retried-${newId()}`;
+    const [id = ''] = await bench.add({ type });
+    await cancelJobs(bench.db.control, SERVER_ID, [id]);
+    await bench.pool.query('delete from drover.lane where type = $1', [type]);
+    expect(await retryJob(bench.db.control, id)).toHaveLength(1);
+    expect(await bench.claim(1, { types: [type] })).toHaveLength(1);
+  });
 });
