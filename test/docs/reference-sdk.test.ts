@@ -54,6 +54,15 @@ describe('docs/reference/sdk.md', () => {
     expect(sorted(named(section(page, '### Schedules')))).toEqual(sorted(methods));
   });
 
+  it('lists every method of client.tokens and no other', async () => {
+    const client = createClient();
+    const methods = Object.getOwnPropertyNames(Object.getPrototypeOf(client.tokens));
+    await client.close();
+    expect(sorted(named(section(page, '### Tokens')))).toEqual(
+      sorted(methods.filter((name) => name !== 'constructor')),
+    );
+  });
+
   it('lists every option of a worker and no other', () => {
     const listed = named(section(page, '### Worker options'));
     // the entry point refuses what it does not know and names what it does

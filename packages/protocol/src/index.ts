@@ -102,9 +102,7 @@ export {
   listSchedulesQuery,
   type Pause,
   type Queue,
-  ROLES,
   ROUTES,
-  type Role,
   type Route,
   type RouteAnswer,
   type RouteInput,
@@ -159,6 +157,21 @@ export {
   triggerSchema,
   writtenSpec,
 } from './schedule.js';
+export {
+  type NewToken,
+  type NewTokenInput,
+  newTokenSchema,
+  ROLES,
+  type Role,
+  type RotateToken,
+  type RotateTokenInput,
+  rotateTokenSchema,
+  TOKEN_KINDS,
+  TOKEN_PREFIX,
+  TOKEN_STATES,
+  type Token,
+  type TokenWithSecret,
+} from './tokens.js';
 export { createIdGenerator, idOfKey, isUuid, newId } from './uuid.js';
 export {
   type Assignment,

@@ -40,15 +40,13 @@ import {
   scheduleSchema,
   triggerSchema,
 } from './schedule.js';
-
-/** Who may call a route. A token has one role; `admin` may do everything. */
-export const ROLES = ['viewer', 'operator', 'admin', 'client', 'worker'] as const;
-export type Role = (typeof ROLES)[number];
+import { newTokenSchema, type Role, rotateTokenSchema, tokenSchema, tokenWithSecretSchema } from './tokens.js';
 
 export type Route = {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   readonly path: string;
   readonly summary: string;
+  /** `admin` may do everything. */
   readonly roles: readonly Role[] | 'anyone';
   readonly params?: z.ZodType;
   readonly query?: z.ZodType;
@@ -64,7 +62,7 @@ export type Route = {
   readonly mediaType?: string;
 };
 
-const jobParams = z.strictObject({ id: idSchema });
+const idParams = z.strictObject({ id: idSchema });
 
 /** A query value that may be given once, several times or as a comma-separated list. */
 function listOf<Item extends z.ZodType>(item: Item) {
@@ -285,7 +283,7 @@ export const ROUTES = {
     path: '/api/v1/jobs/:id',
     summary: 'One job with its attempts.',
     roles: readers,
-    params: jobParams,
+    params: idParams,
     answer: jobWithAttemptsSchema,
   },
   cancelJob: {
@@ -294,7 +292,7 @@ export const ROUTES = {
     summary:
       'Cancel a job. A queued one ends at once; the handler of a running one is told to stop; a cancelled one stays so.',
     roles: changers,
-    params: jobParams,
+    params: idParams,
     answer: cancelledJobSchema,
   },
   retryJob: {
@@ -302,7 +300,7 @@ export const ROUTES = {
     path: '/api/v1/jobs/:id/retry',
     summary: 'Give a failed or cancelled job another attempt, or start a waiting one now.',
     roles: changers,
-    params: jobParams,
+    params: idParams,
     answer: jobSchema,
   },
   failJob: {
@@ -310,7 +308,7 @@ export const ROUTES = {
     path: '/api/v1/jobs/:id/fail',
     summary: 'End an `unknown` job as failed, after a check that it did not do its work.',
     roles: ['operator', 'admin'],
-    params: jobParams,
+    params: idParams,
     body: z.strictObject({ reason: textSchema(LIMITS.errorMessageLength).min(1).optional() }).optional(),
     answer: jobSchema,
   },
@@ -319,7 +317,7 @@ export const ROUTES = {
     path: '/api/v1/jobs/:id/result',
     summary: 'The outcome of a job. Waits for it up to `wait`.',
     roles: readers,
-    params: jobParams,
+    params: idParams,
     query: z.strictObject({ wait: durationSchema.optional() }),
     answer: z.object({
       id: z.string(),
@@ -363,7 +361,7 @@ export const ROUTES = {
     path: '/api/v1/workers/:id/pause',
     summary: 'Give this worker no more jobs. Its running jobs continue; jobs it has not started are handed back.',
     roles: ['operator', 'admin'],
-    params: z.strictObject({ id: idSchema }),
+    params: idParams,
     body: pauseBody,
     answer: pauseSchema,
   },
@@ -372,7 +370,7 @@ export const ROUTES = {
     path: '/api/v1/workers/:id/resume',
     summary: 'Give this worker jobs again.',
     roles: ['operator', 'admin'],
-    params: z.strictObject({ id: idSchema }),
+    params: idParams,
     answer: z.object({ id: z.string(), paused: z.boolean() }),
   },
   pauseQueue: pauseRoute('queues', 'Start no more jobs of this queue.'),
@@ -517,6 +515,39 @@ export const ROUTES = {
     roles: changers,
     params: namedParams,
     answer: z.object({ deleted: z.boolean() }),
+  },
+  createToken: {
+    method: 'POST',
+    path: '/api/v1/tokens',
+    summary: 'Create a token. Only this answer has its secret.',
+    roles: ['admin'],
+    body: newTokenSchema,
+    answer: tokenWithSecretSchema,
+    status: 201,
+  },
+  listTokens: {
+    method: 'GET',
+    path: '/api/v1/tokens',
+    summary: 'Every token, without secrets. Those of the configuration are those of this server.',
+    roles: ['admin'],
+    answer: z.object({ items: z.array(tokenSchema) }),
+  },
+  revokeToken: {
+    method: 'DELETE',
+    path: '/api/v1/tokens/:id',
+    summary: 'Revoke a token. Every server refuses it and closes its streams within five seconds.',
+    roles: ['admin'],
+    params: idParams,
+    answer: z.object({ revoked: z.boolean() }),
+  },
+  rotateToken: {
+    method: 'POST',
+    path: '/api/v1/tokens/:id/rotate',
+    summary: 'Give a token a new secret. The present one stays valid for the overlap.',
+    roles: ['admin'],
+    params: idParams,
+    body: rotateTokenSchema,
+    answer: tokenWithSecretSchema,
   },
   openApi: {
     method: 'GET',

@@ -16,13 +16,17 @@ export {
   type LargeJobPart,
   type ListedJob,
   type NewScheduleInput,
+  type NewTokenInput,
   type Occurrence,
   type Pause,
   type Preview,
   type Queue as QueueInfo,
+  type RotateTokenInput,
   type Schedule,
   type Server as ServerInfo,
   type Stats,
+  type Token,
+  type TokenWithSecret,
   type Worker as WorkerInfo,
 } from '@drover/protocol';
 export {
@@ -35,6 +39,7 @@ export {
 } from './client/client.js';
 export type { EnqueuedJob, JobHandle } from './client/job-handle.js';
 export type { Schedules, Synced, SyncOptions } from './client/schedules.js';
+export type { Tokens } from './client/tokens.js';
 export type { ResultOptions } from './client/wait-for-result.js';
 export { type DefineJobOptions, defineJob, type HandleOptions, handle } from './define-job.js';
 export {

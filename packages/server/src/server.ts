@@ -4,11 +4,15 @@
  */
 import type { Server as HttpsServer } from 'node:https';
 import { hostname } from 'node:os';
-import { CALLS_PATH, DroverError, newId, STREAM_PATH } from '@drover/protocol';
+import { CALLED_ROUTE, CALLS_PATH, DroverError, newId, ROUTES, STREAM_PATH } from '@drover/protocol';
 import type { Logger } from 'pino';
+import { createAddressReader } from './access/client-address.js';
+import { createKnownTokens } from './access/known-tokens.js';
+import { createTokens } from './access/tokens.js';
+import { createWrongTokens } from './access/wrong-tokens.js';
 import { createAdmission } from './admission/admission.js';
 import { errorHeaders } from './api/answer-error.js';
-import { createAuthorizer } from './api/auth.js';
+import { createAuthenticator, createAuthorizer } from './api/auth.js';
 import { createCallStream } from './api/call-stream.js';
 import { createHandlers } from './api/handlers.js';
 import { createHttpServer } from './api/http-server.js';
@@ -111,9 +115,11 @@ function connect(config: ServerConfig, logger: Logger, metrics: Metrics): Databa
 
 function buildParts(base: Base) {
   const core = buildCore(base);
-  const io = buildTraffic(base, core);
+  const access = buildAccess(base, core);
+  const io = buildTraffic(base, { ...core, ...access });
   const schedules = buildSchedules(base, core);
-  return { ...base, ...core, ...io, ...schedules, ...buildApi(base, { ...core, ...io, ...schedules }) };
+  const parts = { ...core, ...access, ...io, ...schedules };
+  return { ...base, ...parts, ...buildApi(base, parts) };
 }
 
 /** Changes, the workers of this server, and the dispatcher. */
@@ -131,12 +137,14 @@ function buildCore({ config, logger, identity, metrics, db }: Base) {
   const cluster = createCluster(db.control, identity, config.beatMs);
   const common = { db, serverId, logger, metrics, publish };
   const duties = createDuties({ ...config, ...common, cluster, dispatcher, registry, pauses });
+  const knownTokens = createKnownTokens({ db: db.control, logger });
   const wakeups = createWakeups({
     ...{ url: db.url, db: db.bulk, serverId, logger },
     onHint(hint) {
       if (hint === 'ready') dispatcher.wake();
       else if (hint === 'cancel') duties.lookForCancels();
-      else duties.lookForPauses();
+      else if (hint === 'pause') duties.lookForPauses();
+      else knownTokens.refresh();
     },
     othersAlive: cluster.othersAlive,
   });
@@ -144,14 +152,40 @@ function buildCore({ config, logger, identity, metrics, db }: Base) {
   listen(waiters.hear);
   listen(metrics.countChanges);
   listen(actOnChanges({ dispatcher, sessions, wakeups, due }));
-  return { publish, waiters, registry, sessions, pauses, dispatcher, cluster, duties, wakeups, due };
+  return { publish, waiters, registry, sessions, pauses, dispatcher, cluster, duties, wakeups, due, knownTokens };
 }
 
 type Core = ReturnType<typeof buildCore>;
 
+/** Who may call. */
+function buildAccess({ config, logger, metrics, db }: Base, { knownTokens, wakeups }: Core) {
+  const events = createEvents(logger);
+  const wrong = createWrongTokens({
+    limit: config.wrongTokenLimit,
+    count: () => metrics.wrongTokens.inc(),
+    tell: (fields) => events.tell('token.wrong', [fields]),
+  });
+  const addressOf = createAddressReader(config.trustedProxies);
+  const authenticator = createAuthenticator({ config, known: knownTokens, wrong, addressOf });
+  const tokens = createTokens({
+    db: db.control,
+    configured: [
+      ...config.tokens.map(({ name, role }) => ({ kind: 'configured' as const, name, role })),
+      ...(config.tls?.clients ?? []).map(({ name, role }) => ({ kind: 'certificate' as const, name, role })),
+    ],
+    onChange() {
+      knownTokens.refresh();
+      wakeups.tellOthers('token');
+    },
+  });
+  return { authenticator, tokens };
+}
+
+type Access = ReturnType<typeof buildAccess>;
+
 /** Jobs from clients, and outcomes and progress from workers. */
-function buildTraffic({ config, logger, identity, metrics, db, stopping }: Base, core: Core) {
-  const { registry, sessions, dispatcher, cluster, wakeups, due, publish } = core;
+function buildTraffic({ config, logger, identity, metrics, db, stopping }: Base, core: Core & Access) {
+  const { authenticator, knownTokens, registry, sessions, dispatcher, cluster, wakeups, due, publish } = core;
   const common = { db: db.control, serverId: identity.id, logger, publish };
   const outcomes = createOutcomes({ ...common, signal: stopping.signal });
   const progress = createProgressWriter(db.bulk);
@@ -170,7 +204,10 @@ function buildTraffic({ config, logger, identity, metrics, db, stopping }: Base,
     onRegistered: dispatcher.wake,
     onOffer: dispatcher.offered,
   });
-  const stream = createWorkerStream({ sessions: workers, logger, authorize: createAuthorizer(config, ['worker']) });
+  const stream = createWorkerStream({
+    ...{ sessions: workers, logger, watch: knownTokens.watch },
+    authorize: createAuthorizer(config, authenticator, ['worker']),
+  });
   return { outcomes, progress, admission, stream };
 }
 
@@ -197,10 +234,10 @@ function buildSchedules(
   return { ticker, schedules };
 }
 
-type ApiParts = Core & ReturnType<typeof buildTraffic> & ReturnType<typeof buildSchedules>;
+type ApiParts = Core & Access & ReturnType<typeof buildTraffic> & ReturnType<typeof buildSchedules>;
 
 function buildApi({ config, logger, identity, metrics, db }: Base, parts: ApiParts) {
-  const { cluster, schedules, stream } = parts;
+  const { cluster, schedules, stream, authenticator, tokens, knownTokens } = parts;
   const serverId = identity.id;
   const certificate =
     config.tls && createCertificateKeeper({ config: config.tls, logger, events: createEvents(logger) });
@@ -209,10 +246,13 @@ function buildApi({ config, logger, identity, metrics, db }: Base, parts: ApiPar
     sinceBeatMs: cluster.sinceBeatMs,
     certificateExpiresAt: certificate && (() => certificate.expiresAt),
   });
-  const handlers = createHandlers({ engine, schedules, db, config });
+  const handlers = createHandlers({ engine, schedules, tokens, db, config });
   const memory = createMemoryBudget(config.requestMemoryBytes);
-  const http = createHttpServer({ handlers, config, logger, serverId, memory });
-  const calls = createCallStream({ handlers, config, logger, memory });
+  const http = createHttpServer({ handlers, authenticator, config, logger, serverId, memory });
+  const calls = createCallStream({
+    ...{ handlers, logger, memory, watch: knownTokens.watch },
+    authorize: createAuthorizer(config, authenticator, ROUTES[CALLED_ROUTE].roles),
+  });
   routeUpgrades(http.server, { [STREAM_PATH]: stream, [CALLS_PATH]: calls }, (error) => ({
     'drover-server': serverId,
     ...errorHeaders(error),
@@ -233,7 +273,8 @@ async function start(parts: Parts): Promise<void> {
   await publishPayloadLimit(db.control, config.payloadLimitBytes).catch((error: Error) =>
     logger.warn({ event: 'limit.unpublished', err: error }, 'SQL enqueues keep the payload limit they had'),
   );
-  for (const part of [parts.duties, parts.dispatcher, parts.due, parts.ticker, parts.wakeups]) part.start();
+  for (const part of [parts.duties, parts.dispatcher, parts.due, parts.ticker, parts.wakeups, parts.knownTokens])
+    part.start();
   logger.info({ event: 'server.listening', server: identity.id, address: identity.address }, 'listening');
 }
 
@@ -249,6 +290,7 @@ async function stop(parts: Parts): Promise<void> {
   parts.waiters.stop();
   await parts.stream.stop(STOP_GRACE_MS);
   await Promise.all([within(STOP_GRACE_MS, parts.outcomes.idle()), within(STOP_GRACE_MS, parts.progress.idle())]);
+  await parts.knownTokens.stop();
   await Promise.all([parts.duties.stop(), parts.wakeups.stop(), parts.calls.stop(STOP_GRACE_MS), parts.http.close()]);
   await parts.certificate?.stop();
   await leaveCluster(db.control, identity.id).catch((error: Error) =>

@@ -27,6 +27,7 @@ import { Gatherer } from './gatherer.js';
 import { type EnqueuedJob, enqueuedJob, JobHandle } from './job-handle.js';
 import { Requester } from './requester.js';
 import { Schedules } from './schedules.js';
+import { Tokens } from './tokens.js';
 
 const DEFAULT_TIMEOUT_MS = 30_000;
 const DEFAULT_RETRIES = 5;
@@ -88,6 +89,7 @@ export function createClient(options: ClientOptions = {}): Client {
 
 export class Client {
   readonly schedules: Schedules;
+  readonly tokens: Tokens;
   readonly #api: Api;
   readonly #gatherer: Gatherer;
 
@@ -95,6 +97,7 @@ export class Client {
   constructor(api: Api) {
     this.#api = api;
     this.schedules = new Schedules(api);
+    this.tokens = new Tokens(api);
     this.#gatherer = new Gatherer((jobs) => this.#api.addJobs(writeBulk(jobs)));
   }
 

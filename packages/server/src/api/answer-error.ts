@@ -46,6 +46,8 @@ function fromDatabase(error: DatabaseError): DroverError {
 export function errorHeaders(error: DroverError, random: () => number = Math.random): Record<string, string> {
   if (error.code === 'unauthenticated') return { 'www-authenticate': 'Bearer realm="drover"' };
   if (error.status !== 429 && error.status !== 503) return {};
+  const { retryAfterSeconds } = (error.details ?? {}) as { retryAfterSeconds?: number };
+  if (retryAfterSeconds !== undefined) return { 'retry-after': String(retryAfterSeconds) };
   // Random, so that clients that were refused together do not return together.
   const seconds = MIN_RETRY_AFTER_S + Math.floor(random() * (MAX_RETRY_AFTER_S - MIN_RETRY_AFTER_S + 1));
   return { 'retry-after': String(seconds) };

@@ -1,59 +1,114 @@
 /**
- * Authentication. A bearer token of the configuration has a name and a role; so has a name in a verified client
- * certificate, which counts for requests without a token. Without any of them, every caller has all rights; the command
- * line starts such a server only if it is asked to, and what browsers send is checked (see browser-guard).
+ * Authentication and roles. A caller is known by a bearer token, of the database or of the configuration, or by a name in a
+ * verified client certificate, which counts for requests without a token. On a server that is open every caller has all
+ * rights; the command line starts such a server only if it is asked to, and what browsers send is checked (see
+ * browser-guard).
  *
- * Only hashes are kept. Each check compares all of them in constant time, so the response time reveals neither the
+ * Only hashes are kept. Each check compares all configured ones in constant time, so the response time reveals neither the
  * length of a token nor how much of a guess is right.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
-import type { IncomingMessage } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
-import { DroverError, type Role, type Route } from '@drover/protocol';
-import type { ConfiguredClient, ServerConfig } from '../config/server-config.js';
+import { DroverError, type Route } from '@drover/protocol';
+import type { AddressOf } from '../access/client-address.js';
+import type { KnownTokens } from '../access/known-tokens.js';
+import type { Caller, Principal } from '../access/principal.js';
+import { readToken } from '../access/token-secret.js';
+import type { WrongTokens } from '../access/wrong-tokens.js';
+import { type ConfiguredClient, isOpen, type ServerConfig } from '../config/server-config.js';
 import { certificateNames, normalName } from '../tls/certificate-names.js';
 import { createBrowserGuard } from './browser-guard.js';
 
-/** `name` is shown in logs and the audit trail. */
-export type Principal = { readonly name: string; readonly role: Role };
+type Roles = Route['roles'];
 
 export type Authenticator = {
-  /** Undefined: no credential, or an unknown one. */
-  authenticate(request: Credentials): Principal | undefined;
+  /** Who calls, with a role that may do this. Throws unauthenticated, forbidden, too_many_attempts. */
+  admit(request: Credentials, roles: Roles): Caller | Promise<Caller>;
+  /** The same for anyone whom this server knows. */
+  admitKnown(request: Credentials): Promise<Caller>;
 };
 
-/** The part of a request that tells who sends it. */
-type Credentials = { headers: { authorization?: string | undefined }; socket: Socket };
+export type Authorize = (request: IncomingMessage) => Promise<Caller>;
 
-const OWNER: Principal = { name: 'owner', role: 'admin' };
+/** The part of a request that tells who sends it. */
+type Credentials = { headers: IncomingHttpHeaders; socket: Socket };
+
+type AuthenticatorDeps = {
+  config: Pick<ServerConfig, 'tokens' | 'tls' | 'insecure'>;
+  known: Pick<KnownTokens, 'find'>;
+  wrong: WrongTokens;
+  addressOf: AddressOf;
+};
+
+const OWNER: Principal = { name: 'owner', role: 'admin', kind: 'open', tokenId: null };
 
 /** One scheme, one space, one token without spaces. Longer tokens are never ours. */
 const BEARER_PATTERN = /^Bearer +([^\s,]{1,4096}) *$/i;
 
-export function createAuthenticator({ tokens, tls }: Pick<ServerConfig, 'tokens' | 'tls'>): Authenticator {
-  const clients = tls?.clients ?? [];
-  if (tokens.length === 0 && clients.length === 0) return { authenticate: () => OWNER };
-  const ofCertificate = certificateReader(clients);
-  const known = tokens.map(({ name, role, token }) => ({ principal: { name, role }, hash: hashOf(token) }));
+export function createAuthenticator({ config, known, wrong, addressOf }: AuthenticatorDeps): Authenticator {
+  const ofCertificate = certificateReader(config.tls?.clients ?? []);
+  const ofConfiguration = configuredReader(config.tokens);
+  const stranger = isOpen(config) ? OWNER : undefined;
+
+  /** Undefined: no credential, or an unknown one. */
+  function find(request: Credentials, roles: Roles): Principal | undefined | Promise<Principal | undefined> {
+    const { authorization } = request.headers;
+    if (authorization === undefined) return ofCertificate(request.socket) ?? stranger;
+    const text = BEARER_PATTERN.exec(authorization)?.[1];
+    const token = text === undefined ? undefined : readToken(text);
+    if (!token) return ofConfiguration(text) ?? stranger ?? refuse(request);
+    const needsDatabase = roles !== 'anyone' && roles.every((role) => role === 'admin');
+    const principal = known.find(token, { needsDatabase, mayRead: () => wrong.check(addressOf(request)) });
+    return principal instanceof Promise ? principal.then((found) => found ?? stranger ?? refuse(request)) : principal;
+  }
+
+  function refuse(request: Credentials): undefined {
+    const address = addressOf(request);
+    wrong.check(address);
+    wrong.note(address);
+    return undefined;
+  }
+
+  function callerOf(request: Credentials, principal: Principal | undefined, roles: Roles): Caller {
+    requireKnown(principal);
+    requireRole(principal, roles);
+    return { principal, address: addressOf(request) };
+  }
 
   return {
-    authenticate({ headers: { authorization }, socket }) {
-      if (authorization === undefined) return ofCertificate(socket);
-      const token = BEARER_PATTERN.exec(authorization)?.[1];
-      if (token === undefined) return undefined;
-      const hash = hashOf(token);
-      let found: Principal | undefined;
-      for (const { principal, hash: expected } of known) {
-        if (timingSafeEqual(hash, expected)) found = principal;
-      }
-      return found;
+    admit(request, roles) {
+      const principal = find(request, roles);
+      if (!(principal instanceof Promise)) return callerOf(request, principal, roles);
+      return principal.then((found) => callerOf(request, found, roles));
     },
+    admitKnown: async (request) => callerOf(request, await find(request, 'anyone'), 'anyone'),
+  };
+}
+
+function configuredReader(tokens: ServerConfig['tokens']): (text: string | undefined) => Principal | undefined {
+  const known = tokens.map(({ name, role, token }) => {
+    const principal: Principal = { name, role, kind: 'configured', tokenId: null };
+    return { principal, hash: hashOf(token) };
+  });
+  return (text) => {
+    if (text === undefined || known.length === 0) return undefined;
+    const hash = hashOf(text);
+    let found: Principal | undefined;
+    for (const { principal, hash: expected } of known) {
+      if (timingSafeEqual(hash, expected)) found = principal;
+    }
+    return found;
   };
 }
 
 /** The first of the clients whose name is in the certificate of a connection. Read once per connection. */
 function certificateReader(clients: readonly ConfiguredClient[]): (socket: Socket) => Principal | undefined {
-  const known = clients.map(({ name, role, san }) => ({ san: normalName(san), principal: { name, role } }));
+  if (clients.length === 0) return () => undefined;
+  const known = clients.map(({ name, role, san }) => {
+    const principal: Principal = { name, role, kind: 'certificate', tokenId: null };
+    return { principal, san: normalName(san) };
+  });
   const found = new WeakMap<Socket, Principal | 'stranger'>();
   return (socket) => {
     let principal = found.get(socket);
@@ -67,17 +122,15 @@ function certificateReader(clients: readonly ConfiguredClient[]): (socket: Socke
 }
 
 /** Throws unless the principal has one of these roles. `admin` may do everything. */
-export function requireRole(principal: Principal | undefined, roles: Route['roles']): void {
-  if (roles === 'anyone') return;
-  requireKnown(principal);
-  if (principal.role === 'admin' || roles.includes(principal.role)) return;
+function requireRole(principal: Principal, roles: Roles): void {
+  if (roles === 'anyone' || principal.role === 'admin' || roles.includes(principal.role)) return;
   throw new DroverError(
     'forbidden',
-    `"${principal.name}" has the role ${principal.role}, this needs ${roles.join(' or ')}`,
+    `"${principal.name}" has the role ${principal.role}, this needs ${roles.length > 0 ? roles.join(' or ') : 'admin'}`,
   );
 }
 
-export function requireKnown(principal: Principal | undefined): asserts principal is Principal {
+function requireKnown(principal: Principal | undefined): asserts principal is Principal {
   if (principal) return;
   throw new DroverError(
     'unauthenticated',
@@ -88,16 +141,13 @@ export function requireKnown(principal: Principal | undefined): asserts principa
 /** Authorizes the opening of a stream. Throws unless the caller has one of these roles. */
 export function createAuthorizer(
   config: Pick<ServerConfig, 'host' | 'tokens' | 'insecure' | 'tls'>,
-  roles: Route['roles'],
-): (request: IncomingMessage) => Principal {
+  authenticator: Authenticator,
+  roles: Roles,
+): Authorize {
   const browserGuard = createBrowserGuard(config);
-  const authenticator = createAuthenticator(config);
-  return (request) => {
+  return async (request) => {
     browserGuard.check(request);
-    const principal = authenticator.authenticate(request);
-    requireKnown(principal);
-    requireRole(principal, roles);
-    return principal;
+    return authenticator.admit(request, roles);
   };
 }
 

@@ -10,7 +10,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { DroverError } from '@drover/protocol';
 import { isLoopback } from '../base/is-loopback.js';
-import type { ServerConfig } from '../config/server-config.js';
+import { isOpen, type ServerConfig } from '../config/server-config.js';
 
 export type BrowserGuard = {
   /** Throws `forbidden` for a request that another site's page may have sent. */
@@ -21,7 +21,7 @@ const SAFE_METHODS = new Set(['GET', 'HEAD', 'OPTIONS']);
 
 export function createBrowserGuard(config: Pick<ServerConfig, 'host' | 'tokens' | 'insecure' | 'tls'>): BrowserGuard {
   const hasClients = config.tls !== undefined && config.tls.clients.length > 0;
-  if (config.tokens.length > 0 && !hasClients) return { check() {} };
+  if (!isOpen(config) && !hasClients) return { check() {} };
   // the operator who opens a server to other machines cannot say under which names they reach it
   const acceptsAnyHost = hasClients || (config.insecure && !isLoopback(config.host));
 

@@ -9,13 +9,13 @@ import type { Duplex } from 'node:stream';
 import { answerText, CALLED_ROUTE, type CallFrame, DroverError, LIMITS, parseCall, ROUTES } from '@drover/protocol';
 import type { Logger } from 'pino';
 import { type WebSocket, WebSocketServer } from 'ws';
+import type { Caller, Principal } from '../access/principal.js';
 import { jsonOf } from '../base/json-text.js';
 import type { MemoryBudget, MemoryShare } from '../base/memory-budget.js';
-import type { ServerConfig } from '../config/server-config.js';
 import { sendText } from '../sockets/text-frame.js';
 import type { Stream } from '../sockets/upgrades.js';
 import { errorHeaders, logError, toDroverError } from './answer-error.js';
-import { createAuthorizer, type Principal } from './auth.js';
+import type { Authorize } from './auth.js';
 import type { RouteHandlers } from './route-handler.js';
 
 export type CallStream = Stream & {
@@ -25,7 +25,9 @@ export type CallStream = Stream & {
 
 type CallStreamDeps = {
   handlers: Pick<RouteHandlers, typeof CALLED_ROUTE>;
-  config: Pick<ServerConfig, 'host' | 'tokens' | 'insecure' | 'tls'>;
+  authorize: Authorize;
+  /** Calls `end` when the credential of the caller becomes invalid. Returns the function that stops the watch. */
+  watch(principal: Principal, end: () => void): () => void;
   logger: Logger;
   /** Counts the requests in progress. */
   memory: MemoryBudget;
@@ -40,19 +42,23 @@ const POLICY_VIOLATION = 1008;
 const TOO_MANY = `more than ${LIMITS.callsUnderWay} calls wait for their answers`;
 const ROUTE = ROUTES[CALLED_ROUTE];
 
-export function createCallStream({ handlers, config, logger, memory }: CallStreamDeps): CallStream {
-  const admit = createAuthorizer(config, ROUTE.roles);
+export function createCallStream(deps: CallStreamDeps): CallStream {
+  const { handlers, authorize, watch, logger, memory } = deps;
   const server = new WebSocketServer({ noServer: true, perMessageDeflate: false, maxPayload: MAX_FRAME_BYTES });
   const sockets = new Set<WebSocket>();
   let underWay = 0;
   let stopping = false;
   let allAnswered = () => {};
 
-  function accept(socket: WebSocket, carrier: Duplex, principal: Principal): void {
+  function accept(socket: WebSocket, carrier: Duplex, caller: Caller): void {
     let calls = 0;
     sockets.add(socket);
     socket.on('error', (error) => logger.debug({ event: 'connection.failed', err: error }, 'a call stream failed'));
-    socket.on('close', () => sockets.delete(socket));
+    const unwatch = watch(caller.principal, () => socket.close(POLICY_VIOLATION, 'unauthenticated'));
+    socket.on('close', () => {
+      unwatch();
+      sockets.delete(socket);
+    });
     const arriving = memory.share();
     socket.on('close', arriving.release);
     // before the listener of ws, which may emit the last message of this chunk
@@ -71,7 +77,7 @@ export function createCallStream({ handlers, config, logger, memory }: CallStrea
       if (++calls > LIMITS.callsUnderWay) return socket.close(POLICY_VIOLATION, TOO_MANY);
       underWay += 1;
       const share = memory.share();
-      void answerCall(call, principal, { handlers, logger, share }).then((text) => {
+      void answerCall(call, caller, { handlers, logger, share }).then((text) => {
         share.release();
         // counted until it is sent, so that a client that does not read its answers cannot fill our memory
         sendText(socket, carrier, text, () => {
@@ -84,11 +90,11 @@ export function createCallStream({ handlers, config, logger, memory }: CallStrea
   }
 
   return {
-    upgrade(request, socket, head) {
+    async upgrade(request, socket, head) {
       if (stopping) throw new DroverError('shutting_down', 'this server is stopping; send the request to another one');
-      const principal = admit(request);
+      const caller = await authorize(request);
       request.socket.setKeepAlive(true, KEEP_ALIVE_MS);
-      server.handleUpgrade(request, socket, head, (opened) => accept(opened, socket, principal));
+      server.handleUpgrade(request, socket, head, (opened) => accept(opened, socket, caller));
     },
     async stop(graceMs) {
       stopping = true;
@@ -110,14 +116,14 @@ export function createCallStream({ handlers, config, logger, memory }: CallStrea
 /** Never rejects: an error is an answer too. */
 async function answerCall(
   { number, body }: CallFrame,
-  principal: Principal,
+  by: Caller,
   { handlers, logger, share }: Pick<CallStreamDeps, 'handlers' | 'logger'> & { share: MemoryShare },
 ): Promise<string> {
   let status: number = ROUTE.status;
   try {
     share.take(body.length);
     const found = await handlers[CALLED_ROUTE]({
-      ...{ params: undefined, query: undefined, body, by: principal.name },
+      ...{ params: undefined, query: undefined, body, by },
       gone: () => new AbortController().signal,
       setStatus(other) {
         status = other;

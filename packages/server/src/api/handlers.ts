@@ -1,4 +1,5 @@
 /** One handler for each route of the table, shared by HTTP and the call stream. */
+import type { Tokens } from '../access/tokens.js';
 import type { ServerConfig } from '../config/server-config.js';
 import type { Database } from '../db/database.js';
 import type { Engine } from '../engine/engine.js';
@@ -12,16 +13,18 @@ import { queueHandlers } from './queues.js';
 import type { RouteHandlers } from './route-handler.js';
 import { scheduleHandlers } from './schedules.js';
 import { statsHandlers } from './stats.js';
+import { tokenHandlers } from './tokens.js';
 import { workerHandlers } from './workers.js';
 
 export type HandlersDeps = {
   engine: Engine;
   schedules: ScheduleEngine;
+  tokens: Tokens;
   db: Database;
   config: Pick<ServerConfig, 'payloadLimitBytes' | 'beatMs'>;
 };
 
-export function createHandlers({ engine, schedules, db, config }: HandlersDeps): RouteHandlers {
+export function createHandlers({ engine, schedules, tokens, db, config }: HandlersDeps): RouteHandlers {
   const hotCounts = createHotCounts(db.reads);
   return {
     ...jobHandlers({ engine, db: db.reads, config }),
@@ -31,6 +34,7 @@ export function createHandlers({ engine, schedules, db, config }: HandlersDeps):
     ...healthHandlers({ db: db.control, engine }),
     ...scheduleHandlers(schedules),
     home: () => HOME_PAGE,
+    ...tokenHandlers(tokens),
     openApi: () => openApiDocument(),
     metrics: () => engine.metrics(),
   };

@@ -19,7 +19,7 @@ import type { MemoryBudget } from '../base/memory-budget.js';
 import type { ServerConfig } from '../config/server-config.js';
 import { requireCertificate } from '../tls/require-certificate.js';
 import { errorHeaders, logError, toDroverError } from './answer-error.js';
-import { createAuthenticator } from './auth.js';
+import type { Authenticator } from './auth.js';
 import { answerBrokenRequest, answerExpectation } from './broken-request.js';
 import { createBrowserGuard } from './browser-guard.js';
 import { createGoneSignals } from './gone-signals.js';
@@ -28,6 +28,7 @@ import type { RouteHandlers } from './route-handler.js';
 
 export type HttpServerDeps = {
   handlers: RouteHandlers;
+  authenticator: Authenticator;
   config: Pick<ServerConfig, 'host' | 'port' | 'tokens' | 'insecure' | 'tls'>;
   logger: Logger;
   serverId: string;
@@ -58,7 +59,7 @@ const HANDSHAKE_TIMEOUT_MS = 10_000;
 const STRICT_TRANSPORT = 'max-age=31536000';
 
 export function createHttpServer(deps: HttpServerDeps): HttpServer {
-  const { handlers, config, logger, serverId, memory } = deps;
+  const { handlers, authenticator, config, logger, serverId, memory } = deps;
   const browserGuard = createBrowserGuard(config);
   const goneSignals = createGoneSignals();
   let closing: Promise<void> | undefined;
@@ -81,7 +82,7 @@ export function createHttpServer(deps: HttpServerDeps): HttpServer {
   mountRoutes(app, {
     handlers,
     memory,
-    authenticator: createAuthenticator(config),
+    authenticator,
     goneSignal: (reply) => goneSignals.of(reply.raw),
     isClosing: () => closing !== undefined,
   });

@@ -67,7 +67,7 @@ export function jobHandlers({ engine, db, config }: JobsDeps): JobRoutes {
     },
 
     async failJob({ params, by, body }) {
-      const outcome = await engine.fail(params.id, body?.reason ?? `failed by ${by}`);
+      const outcome = await engine.fail(params.id, body?.reason ?? `failed by ${by.principal.name}`);
       if (outcome === 'not_found') throw notFound(params.id);
       if (outcome !== 'done') throw wrongState('fail', params.id, outcome.wrongState);
       return found(await findJob(db, params.id), params.id);

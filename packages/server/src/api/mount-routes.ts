@@ -3,9 +3,10 @@ import type { IncomingMessage } from 'node:http';
 import { DroverError, ROUTES, type Route, type RouteName } from '@drover/protocol';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
+import type { Caller } from '../access/principal.js';
 import { jsonOf } from '../base/json-text.js';
 import type { MemoryBudget } from '../base/memory-budget.js';
-import { type Authenticator, requireKnown, requireRole } from './auth.js';
+import type { Authenticator } from './auth.js';
 import { CONTENT_SECURITY_POLICY } from './home-page.js';
 import { JSON_TYPE, parseWith, readBody, type SentBody } from './read-body.js';
 import type { Call, RouteHandlers } from './route-handler.js';
@@ -22,6 +23,13 @@ export type MountDeps = {
   isClosing(): boolean;
 };
 
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Set for every route that is not for anyone. */
+    caller: Caller | undefined;
+  }
+}
+
 export const JSON_ANSWER = `${JSON_TYPE}; charset=utf-8`;
 const PLAIN_TEXT = 'text/plain; charset=utf-8';
 /** What a browser shows as a page. */
@@ -36,6 +44,7 @@ const BODY_TYPES = [JSON_TYPE, ...new Set(Object.values(ROUTES).flatMap((route: 
 
 export function mountRoutes(app: FastifyInstance, deps: MountDeps): void {
   app.removeAllContentTypeParsers();
+  app.decorateRequest('caller', undefined);
   for (const mediaType of BODY_TYPES) {
     app.addContentTypeParser(mediaType, async (_: FastifyRequest, stream: IncomingMessage) => ({ stream, mediaType }));
   }
@@ -55,7 +64,8 @@ function mountRoute(app: FastifyInstance, name: RouteName, deps: MountDeps): voi
     url: route.path,
     onRequest: async (request) => {
       if (route.roles === 'anyone') return;
-      requireRole(authenticator.authenticate(request), route.roles);
+      const admitted = authenticator.admit(request, route.roles);
+      request.caller = admitted instanceof Promise ? await admitted : admitted;
     },
     handler: async (request, reply) => {
       reply.code(route.status ?? 200);
@@ -63,9 +73,7 @@ function mountRoute(app: FastifyInstance, name: RouteName, deps: MountDeps): voi
         params: route.params && parseWith(route.params, request.params),
         query: querySchema && parseWith(querySchema, request.query),
         body: await bodyOf(route, request, reply, deps.memory),
-        get by() {
-          return authenticator.authenticate(request)?.name ?? 'anyone';
-        },
+        by: request.caller,
         gone: () => deps.goneSignal(reply),
         setStatus: (status: number) => reply.code(status),
       };
@@ -93,11 +101,15 @@ async function bodyOf(route: Route, request: FastifyRequest, reply: FastifyReply
   }
 }
 
-function refuseUnknown(authenticator: Authenticator, request: FastifyRequest, reply: FastifyReply): void {
+async function refuseUnknown(
+  authenticator: Authenticator,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<void> {
   const path = request.url.split('?', 1)[0] as string;
   const methods = methodsAt(path);
   // Unauthenticated callers must not learn which paths exist.
-  if (!methods?.forAnyone) requireKnown(authenticator.authenticate(request));
+  if (!methods?.forAnyone) await authenticator.admitKnown(request);
   if (!methods) throw new DroverError('not_found', `there is nothing at ${path}`);
   reply.header('allow', methods.allowed.join(', '));
   throw new DroverError(

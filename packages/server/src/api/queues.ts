@@ -23,11 +23,11 @@ export function queueHandlers({ db, engine, hotCounts }: QueuesDeps): QueueRoute
   return {
     listQueues: async () => ({ items: await listQueues(db, hotCounts) }),
     listPauses: async () => ({ items: await engine.pauses() }),
-    pauseQueue: ({ params, by, body }) => engine.pause('queue', params.name, by, body?.note),
+    pauseQueue: ({ params, by, body }) => engine.pause('queue', params.name, by.principal.name, body?.note),
     resumeQueue: async ({ params }) => ({ resumed: await engine.resume('queue', params.name) }),
-    pauseType: ({ params, by, body }) => engine.pause('type', params.name, by, body?.note),
+    pauseType: ({ params, by, body }) => engine.pause('type', params.name, by.principal.name, body?.note),
     resumeType: async ({ params }) => ({ resumed: await engine.resume('type', params.name) }),
-    pauseCluster: ({ by, body }) => engine.pause('cluster', '', by, body?.note),
+    pauseCluster: ({ by, body }) => engine.pause('cluster', '', by.principal.name, body?.note),
     resumeCluster: async () => ({ resumed: await engine.resume('cluster', '') }),
   };
 }

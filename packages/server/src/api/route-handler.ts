@@ -1,6 +1,8 @@
 /** The type of a route's handler, derived from the route's own schemas. */
+
 import type { ROUTES, RouteAnswer, RouteName } from '@drover/protocol';
 import type { z } from 'zod';
+import type { Caller } from '../access/principal.js';
 import type { JsonText } from '../base/json-text.js';
 
 type RouteOf<Name extends RouteName> = (typeof ROUTES)[Name];
@@ -13,8 +15,7 @@ export type Call<Name extends RouteName> = {
   readonly params: Parsed<Name, 'params'>;
   readonly query: Parsed<Name, 'query'>;
   readonly body: Body<Name>;
-  /** The name of the caller. */
-  readonly by: string;
+  readonly by: Caller;
   /**
    * Aborts when the client has disconnected or the server is stopping. Created on first use, because few handlers
    * need it.

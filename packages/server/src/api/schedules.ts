@@ -26,7 +26,7 @@ export function scheduleHandlers(schedules: ScheduleEngine): ScheduleRoutes {
     getSchedule: ({ params }) => schedules.get(params.name),
     putSchedule: ({ params, body }) => schedules.put(params.name, body),
     deleteSchedule: async ({ params }) => ({ deleted: await schedules.delete(params.name) }),
-    pauseSchedule: ({ params, body, by }) => schedules.pause(params.name, by, body?.note),
+    pauseSchedule: ({ params, body, by }) => schedules.pause(params.name, by.principal.name, body?.note),
     resumeSchedule: ({ params }) => schedules.resume(params.name),
     triggerSchedule: ({ params, body }) => schedules.trigger(params.name, body?.id),
     backfillSchedule: ({ params, body }) => schedules.backfill(params.name, body),

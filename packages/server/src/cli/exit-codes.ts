@@ -10,7 +10,7 @@ export const EXIT_CODES = {
   usage: { code: 2, meaning: 'the command line or the configuration is wrong; nothing was done' },
   unreachable: { code: 3, meaning: 'no server answered' },
   jobFailed: { code: 4, meaning: 'the job that was waited for failed or was cancelled' },
-  notFound: { code: 5, meaning: 'there is no such job, worker, schedule or calendar' },
+  notFound: { code: 5, meaning: 'there is no such job, worker, schedule, calendar or token' },
 } as const;
 
 export type ExitName = keyof typeof EXIT_CODES;
@@ -29,6 +29,7 @@ const BY_ERROR_CODE: Partial<Record<ErrorCode, ExitName>> = {
   worker_not_found: 'notFound',
   schedule_not_found: 'notFound',
   calendar_not_found: 'notFound',
+  token_not_found: 'notFound',
   range_too_large: 'usage',
 };
 

@@ -1,15 +1,23 @@
 /** Starts the server of a command. Errors name the flag to change. */
 import { createServer as createTcpServer } from 'node:net';
 import type { Logger } from 'pino';
-import { checkDatabaseChoice, checkServerConfig, toServerConfig } from '../config/check-exposure.js';
+import { hasValidTokens } from '../access/token-table.js';
+import {
+  checkCredentials,
+  checkDatabaseChoice,
+  checkServerConfig,
+  openOnLoopback,
+  toServerConfig,
+} from '../config/check-exposure.js';
 import { checkTransport } from '../config/check-tls.js';
-import type { ConfiguredToken, ServerConfig } from '../config/server-config.js';
+import { type ConfiguredToken, isOpen, type ServerConfig } from '../config/server-config.js';
 import type { Settings } from '../config/settings.js';
 import { createServer, type DroverServer } from '../server.js';
 import { readCertificate } from '../tls/read-certificate.js';
 import type { CliContext } from './context.js';
 import { openDatabase } from './open-database.js';
 import type { Teardown } from './stop-signal.js';
+import { withDatabase } from './with-database.js';
 
 export type OpenServerOptions = {
   context: CliContext;
@@ -18,7 +26,7 @@ export type OpenServerOptions = {
   signal: AbortSignal;
   /** Tokens for this process's own use, in addition to the configured ones. */
   ownTokens?: ConfiguredToken[];
-  /** It may start without tokens on loopback. */
+  /** It needs no credentials on loopback. */
   openOnLoopback?: boolean;
 };
 
@@ -27,17 +35,17 @@ export async function openServer(settings: Settings, options: OpenServerOptions)
   const { context, logger, teardown, signal } = options;
   // All checks that need no database come before a database is started.
   checkDatabaseChoice(settings);
-  const config = toServerConfig(settings, '');
-  checkServerConfig(config, options);
+  const given = toServerConfig(settings, '');
+  const config = options.openOnLoopback ? openOnLoopback(given) : given;
+  checkServerConfig(config);
   checkTransport(settings);
   if (config.tls !== undefined) await readCertificate(config.tls, new Date());
   await requireFreePort(settings);
   signal.throwIfAborted();
   const database = await openDatabase(settings, { context, logger, teardown });
   signal.throwIfAborted();
-  const server = createServer(withOwnTokens(toServerConfig(settings, database.url), options.ownTokens ?? []), {
-    logger,
-  });
+  await checkCredentials(config, () => withDatabase(database.url, ({ reads }) => hasValidTokens(reads)));
+  const server = createServer(withOwnTokens({ ...config, databaseUrl: database.url }, options.ownTokens), { logger });
   teardown.add(() => server.stop());
   if (config.tls !== undefined) reloadOnHangup(server, teardown);
   await server.start().catch((error: unknown) => {
@@ -53,10 +61,9 @@ function reloadOnHangup(server: DroverServer, teardown: Teardown): void {
   teardown.add(async () => void process.off('SIGHUP', reload));
 }
 
-/** Without configured tokens every caller is accepted; adding ours would lock out all other callers. */
-function withOwnTokens(config: ServerConfig, own: readonly ConfiguredToken[]): ServerConfig {
-  const hasCredentials = config.tokens.length > 0 || (config.tls?.clients.length ?? 0) > 0;
-  return hasCredentials ? { ...config, tokens: [...config.tokens, ...own] } : config;
+/** An open server accepts every caller; adding our own tokens would lock out all others. */
+function withOwnTokens(config: ServerConfig, own: readonly ConfiguredToken[] = []): ServerConfig {
+  return isOpen(config) ? config : { ...config, tokens: [...config.tokens, ...own] };
 }
 
 async function requireFreePort(settings: Pick<Settings, 'host' | 'port'>): Promise<void> {

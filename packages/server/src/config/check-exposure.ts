@@ -13,8 +13,10 @@ const BEATS_PER_LEASE = 3;
 
 export function toServerConfig(settings: Settings, databaseUrl: string): ServerConfig {
   const { port, host, tokens, insecure, publicUrl, maxPending, poolSize, logLevel } = settings;
+  const { trustedProxies = [], wrongTokenLimit } = settings;
   return {
     ...{ port, host, databaseUrl, tokens, insecure, publicUrl, maxPending, poolSize, logLevel },
+    ...{ trustedProxies, wrongTokenLimit },
     tls: toTlsConfig(settings),
     retentionMs: settings.retention,
     requestMemoryBytes: settings.requestMemory,
@@ -27,13 +29,9 @@ export function toServerConfig(settings: Settings, databaseUrl: string): ServerC
   };
 }
 
-/**
- * Throws if the server would accept unauthenticated callers unintentionally, or take jobs from live workers. With
- * `openOnLoopback` it needs no tokens on loopback: only `drover dev` asks for this.
- */
-export function checkServerConfig(config: ServerConfig, options: { openOnLoopback?: boolean } = {}): void {
+/** Throws if tokens could be guessed, or if the server would take jobs from live workers. */
+export function checkServerConfig(config: ServerConfig): void {
   checkTokens(config.tokens);
-  checkExposure(config, options);
   if (config.leaseMs < BEATS_PER_LEASE * config.beatMs) {
     throw new ConfigError(
       `lease: expected at least ${BEATS_PER_LEASE} beats of ${formatDuration(config.beatMs)}, ` +
@@ -61,17 +59,24 @@ export function checkDatabaseChoice({
   );
 }
 
-/** Without credentials every caller may do everything, so a server needs tokens or client certificates, or `insecure`. */
-export function checkExposure(
-  config: Pick<ServerConfig, 'host' | 'tokens' | 'insecure' | 'tls'>,
-  { openOnLoopback = false }: { openOnLoopback?: boolean } = {},
-): void {
+/** `drover dev` needs no credentials on loopback. */
+export function openOnLoopback(config: ServerConfig): ServerConfig {
+  return isLoopback(config.host) ? { ...config, insecure: true } : config;
+}
+
+/**
+ * No client could call a server without credentials: it needs tokens or client certificates in its configuration, or tokens in
+ * the database, or `insecure`.
+ */
+export async function checkCredentials(
+  config: Pick<ServerConfig, 'tokens' | 'insecure' | 'tls'>,
+  hasValidTokens: () => Promise<boolean>,
+): Promise<void> {
   const hasCredentials = config.tokens.length > 0 || (config.tls?.clients.length ?? 0) > 0;
-  if (hasCredentials || config.insecure || (openOnLoopback && isLoopback(config.host))) return;
-  const reachable = openOnLoopback ? ` on ${config.host}, which other machines can reach` : '';
+  if (hasCredentials || config.insecure || (await hasValidTokens())) return;
   throw new ConfigError(
-    `tokens: expected at least one${reachable} (DROVER_TOKENS="role:token"; \`openssl rand -base64 32\` makes one), got none; ` +
-      'to let every caller do everything, use --insecure (DROVER_INSECURE=true)',
+    'tokens: expected at least one in the database (`drover token bootstrap` makes the first one) or in the configuration ' +
+      '(DROVER_TOKENS="role:token"), got none; to let every caller do everything, use --insecure (DROVER_INSECURE=true)',
   );
 }
 

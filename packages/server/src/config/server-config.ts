@@ -28,7 +28,7 @@ export type ServerConfig = {
   host: string;
   databaseUrl: string;
   tokens: ConfiguredToken[];
-  /** Everyone who reaches the server may do everything, even without tokens. */
+  /** Without credentials in this configuration, everyone who reaches the server may do everything. */
   insecure: boolean;
   /** The address that workers are told. Undefined: derived from host and port. */
   publicUrl: string | undefined;
@@ -49,4 +49,13 @@ export type ServerConfig = {
   /** Connections of each of the server's pools. */
   poolSize: number;
   logLevel: LogLevel;
+  /** Proxies, as addresses or ranges, whose `x-forwarded-for` is believed. */
+  trustedProxies: readonly string[];
+  /** Wrong tokens of one address in a minute, after which it is refused. */
+  wrongTokenLimit: number;
 };
+
+/** Whether every caller may do everything: there are no credentials, and the operator wants it so. */
+export function isOpen({ tokens, tls, insecure }: Pick<ServerConfig, 'tokens' | 'tls' | 'insecure'>): boolean {
+  return insecure && tokens.length === 0 && (tls?.clients.length ?? 0) === 0;
+}

@@ -9,6 +9,7 @@ import { LIMITS } from '@drover/protocol';
 import { LOG_LEVELS } from './server-config.js';
 import {
   address,
+  addressRange,
   boolean,
   bytes,
   clients,
@@ -126,10 +127,21 @@ export const SETTINGS = {
     secret: true,
     flag: false,
   },
+  trustedProxies: {
+    kind: listOf(addressRange()),
+    description: 'Proxies, as addresses or ranges, whose X-Forwarded-For says the address of the client.',
+    commands: servers,
+  },
+  wrongTokenLimit: {
+    kind: integer(1, 1_000_000),
+    default: 60,
+    description: 'Wrong tokens of one address in a minute, after which it gets status 429.',
+    commands: servers,
+  },
   insecure: {
     kind: boolean(),
     default: false,
-    description: 'Start without `tokens` (everyone may do everything), and off loopback without TLS.',
+    description: 'Start without credentials (everyone may do everything), and off loopback without TLS.',
     commands: servers,
   },
   retention: {

@@ -3,6 +3,7 @@
  * value of a file, and describes what it expects.
  */
 
+import { isIP } from 'node:net';
 import { MAX_DURATION_MS, nameSchema, nearest, parseDuration, ROLES, type Role } from '@drover/protocol';
 import type { z } from 'zod';
 import { splitHosts } from '../base/split-hosts.js';
@@ -86,6 +87,17 @@ export function oneOf<Option extends string>(options: readonly Option[]): ValueK
 export function address(...protocols: string[]): ValueKind<string> {
   const expected = `an address that starts with ${protocols.map((protocol) => `${protocol}//`).join(' or ')}`;
   return text(expected, (value) => URL.canParse(value) && protocols.includes(new URL(value).protocol));
+}
+
+/** An IP address, or a range of them such as `10.0.0.0/8`. */
+export function addressRange(): ValueKind<string> {
+  return text('an IP address or a range such as 10.0.0.0/8', (value) => {
+    const [address = '', bits, ...rest] = value.split('/');
+    const most = [0, 32, 128][isIP(address) / 2] ?? 0;
+    return (
+      isIP(address) !== 0 && rest.length === 0 && (bits === undefined || (/^\d{1,3}$/.test(bits) && +bits <= most))
+    );
+  });
 }
 
 /** A connection string. It may contain several hosts, separated by commas. */

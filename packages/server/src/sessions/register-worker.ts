@@ -26,7 +26,7 @@ export type RegistrationDeps = {
   onRegistered(): void;
 };
 
-/** `credential`: what the worker has shown when it connected, such as its token. */
+/** `credential`: by what the worker was let in, such as its token. */
 export type Connected = { channel: Channel; credential: string };
 
 /** Undefined if the channel was closed meanwhile. Throws DroverError: wrong_cluster, overtaken, forbidden. */

@@ -8,10 +8,7 @@ import { DroverError, type Hello } from '@drover/protocol';
 /** Hexadecimal. */
 export type SessionProof = {
   readonly keyHash: string;
-  /**
-   * Binds the session to the token that opened it. An HMAC with the resume key, so that a weak token of the configuration
-   * cannot be guessed from the database.
-   */
+  /** Binds the session to the token that opened it, also after the token was rotated. */
   readonly credentialProof: string;
 };
 
@@ -19,7 +16,7 @@ export function hashOfKey(resumeKey: string): string {
   return createHash('sha256').update(resumeKey).digest('hex');
 }
 
-/** `credential`: what the worker has shown when it connected. */
+/** `credential`: by what the worker was let in. */
 export function proofOf({ resumeKey }: Hello, credential: string): SessionProof {
   return {
     keyHash: hashOfKey(resumeKey),

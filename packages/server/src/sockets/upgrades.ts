@@ -4,8 +4,8 @@ import type { Duplex } from 'node:stream';
 import { DroverError } from '@drover/protocol';
 
 export type Stream = {
-  /** Throws DroverError for a request that may not open it. */
-  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
+  /** Rejects with DroverError for a request that may not open it. */
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void>;
 };
 
 /** The headers of an error, as over HTTP. */
@@ -13,12 +13,14 @@ type HeadersOf = (error: DroverError) => Readonly<Record<string, string>>;
 
 /** Passes each stream the upgrades at its path. */
 export function routeUpgrades(server: Server, streams: Readonly<Record<string, Stream>>, headersOf: HeadersOf): void {
-  server.on('upgrade', (request, socket, head) => {
+  server.on('upgrade', async (request, socket, head) => {
+    // it may end while its credential is looked up
+    socket.on('error', () => socket.destroy());
     try {
       const path = request.url?.split('?', 1)[0] ?? '';
       const stream = Object.hasOwn(streams, path) ? streams[path] : undefined;
       if (!stream) throw new DroverError('not_found', `there is no stream at ${request.url}`);
-      stream.upgrade(request, socket, head);
+      await stream.upgrade(request, socket, head);
     } catch (error) {
       const known = error instanceof DroverError ? error : new DroverError('internal', 'the upgrade failed');
       reject(socket, known, headersOf(known));
@@ -36,6 +38,5 @@ function reject(socket: Duplex, error: DroverError, more: Readonly<Record<string
     ...more,
   };
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
-  socket.on('error', () => socket.destroy());
   socket.end(`HTTP/1.1 ${error.status} ${error.code}\r\n${lines.join('')}\r\n${body}`);
 }

@@ -12,6 +12,7 @@ export const EVENTS = {
   'schedule.paused': 'schedule paused itself',
   'certificate.expiring': 'certificate expires soon',
   'certificate.unusable': 'certificate files cannot be used; the server keeps its present certificate',
+  'token.wrong': 'wrong tokens came from an address',
 } as const;
 export type EventName = keyof typeof EVENTS;
 
@@ -23,6 +24,8 @@ export type EventFields = {
   /** `days` until it expires; negative after that. */
   'certificate.expiring': { file: string; expiresAt: string; days: number };
   'certificate.unusable': { reason: string };
+  /** The first of an address in a minute, and the one that reaches `wrongTokenLimit`. */
+  'token.wrong': { address: string; count: number };
 };
 
 export type Events = {

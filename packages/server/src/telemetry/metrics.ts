@@ -76,6 +76,7 @@ export function createMetrics() {
   return {
     enqueued: counter('drover_jobs_enqueued_total', 'Jobs added through the API of this server.'),
     granted: counter('drover_jobs_granted_total', 'Jobs given to workers of this server.'),
+    wrongTokens: counter('drover_wrong_tokens_total', 'Requests with a wrong token.'),
     workersLost: counter('drover_workers_lost_total', 'Workers whose lease this server found to be over.'),
     repairs: counterBy(
       ...(['kind', REPAIR_KINDS, 'drover_repairs_total'] as const),

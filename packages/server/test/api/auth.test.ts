@@ -2,6 +2,7 @@ import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import { type DroverError, newId, ROLES, ROUTES, type Role, type Route } from '@drover/protocol';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Principal } from '../../src/access/principal.js';
 import { createAuthenticator, createAuthorizer } from '../../src/api/auth.js';
 import { type ApiBench, createApiBench, errorOf, TOKENS, tokenOf } from './api-bench.js';
 
@@ -16,7 +17,13 @@ const RIGHT_BODIES: Record<string, object> = {
   [ROUTES.previewSchedule.path]: { every: '1d' },
   [ROUTES.backfillSchedule.path]: { from: '2030-01-01T00:00:00Z', to: '2030-01-02T00:00:00Z' },
   [ROUTES.putCalendar.path]: { dates: ['2030-12-25'] },
+  [ROUTES.createToken.path]: { name: 'one', role: 'viewer' },
 };
+const authenticatorOf = (config: Parameters<typeof createAuthenticator>[0]['config']) =>
+  createAuthenticator({
+    ...{ config, known: { find: () => undefined }, addressOf: () => '127.0.0.1' },
+    wrong: { check() {}, note() {} },
+  });
 /** A request that is right in form, so that only the credential decides. */
 const requestOf = (route: Route) => ({
   method: route.method,
@@ -184,16 +191,18 @@ describe('a worker that asks for a stream', () => {
     return message;
   };
   const refusal = (headers: Record<string, string>, tokens = TOKENS) => {
-    try {
-      createAuthorizer({ host: '127.0.0.1', tokens, insecure: true }, ['worker'])(request(headers));
-      return undefined;
-    } catch (error) {
-      return (error as DroverError).code;
-    }
+    const config = { host: '127.0.0.1', tokens, insecure: true };
+    const authorize = createAuthorizer(config, authenticatorOf(config), ['worker']);
+    return authorize(request(headers)).then(
+      () => undefined,
+      (error: DroverError) => error.code,
+    );
   };
 
-  test('needs the role worker or admin', () => {
-    const codes = ROLES.map((role) => [role, refusal({ authorization: `Bearer ${tokenOf(role)}` })]);
+  test('needs the role worker or admin', async () => {
+    const codes = await Promise.all(
+      ROLES.map(async (role) => [role, await refusal({ authorization: `Bearer ${tokenOf(role)}` })]),
+    );
     expect(Object.fromEntries(codes)).toEqual({
       viewer: 'forbidden',
       operator: 'forbidden',
@@ -201,18 +210,19 @@ describe('a worker that asks for a stream', () => {
       worker: undefined,
       admin: undefined,
     });
-    expect(refusal({})).toBe('unauthenticated');
+    expect(await refusal({})).toBe('unauthenticated');
   });
 
-  test('is not a page in a browser', () => {
-    expect(refusal({}, [])).toBeUndefined();
-    expect(refusal({ origin: 'https://evil.example' }, [])).toBe('forbidden');
-    expect(refusal({ host: 'evil.example' }, [])).toBe('forbidden');
+  test('is not a page in a browser', async () => {
+    expect(await refusal({}, [])).toBeUndefined();
+    expect(await refusal({ origin: 'https://evil.example' }, [])).toBe('forbidden');
+    expect(await refusal({ host: 'evil.example' }, [])).toBe('forbidden');
   });
 });
 
 test('the scheme is read as HTTP has it: any case, any number of spaces', () => {
-  const { authenticate } = createAuthenticator({ tokens: TOKENS });
+  const { admit } = authenticatorOf({ tokens: TOKENS, insecure: false });
   const headers = { authorization: `bearer   ${tokenOf('viewer')}` };
-  expect(authenticate({ headers, socket: new Socket() })).toEqual({ name: 'the-viewer', role: 'viewer' });
+  const principal: Principal = { name: 'the-viewer', role: 'viewer', kind: 'configured', tokenId: null };
+  expect(admit({ headers, socket: new Socket() }, ['viewer'])).toEqual({ principal, address: '127.0.0.1' });
 });

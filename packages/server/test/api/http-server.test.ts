@@ -2,6 +2,8 @@ import { Agent, request as httpRequest } from 'node:http';
 import { DroverError, ERRORS, type ErrorCode, newId } from '@drover/protocol';
 import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { createTokens } from '../../src/access/tokens.js';
+import { createAuthenticator } from '../../src/api/auth.js';
 import { createHandlers } from '../../src/api/handlers.js';
 import { createHttpServer, type HttpServer } from '../../src/api/http-server.js';
 import { createMemoryBudget } from '../../src/base/memory-budget.js';
@@ -42,11 +44,23 @@ beforeEach(async () => {
     health: () => [{ check: 'dispatcher', status: 'error', message: 'it sleeps' }],
     metrics: async () => '',
   };
-  const config = { host: '127.0.0.1', port: 0, tokens: [], insecure: false, payloadLimitBytes: 1000, beatMs: 1000 };
+  const config = { host: '127.0.0.1', port: 0, tokens: [], insecure: true, payloadLimitBytes: 1000, beatMs: 1000 };
   const logger = pino({ level: 'warn' }, { write: (line: string) => void logged.push(JSON.parse(line)) });
   const schedules = createScheduleEngine({ db, report() {}, onChange() {} });
-  const handlers = createHandlers({ engine, schedules, db, config });
-  http = createHttpServer({ handlers, config, logger, serverId: newId(), memory: createMemoryBudget(10_000) });
+  const tokens = createTokens({ db: runner, configured: [], onChange() {} });
+  const handlers = createHandlers({ engine, schedules, tokens, db, config });
+  const authenticator = createAuthenticator({
+    ...{ config, known: { find: () => undefined }, addressOf: () => '127.0.0.1' },
+    wrong: { check() {}, note() {} },
+  });
+  http = createHttpServer({
+    handlers,
+    authenticator,
+    config,
+    logger,
+    serverId: newId(),
+    memory: createMemoryBudget(10_000),
+  });
   address = (await http.listen()).address;
 });
 afterEach(() => http.close());

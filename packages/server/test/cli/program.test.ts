@@ -37,11 +37,11 @@ describe('the command drover', () => {
       'drover: port: expected a whole number from 0 to 65535, got "eighty" (from flag --port)\n',
     );
     for (const command of ['server', 'node']) {
-      const open = await drover([command, '--database-url', 'postgres://nowhere/x']);
-      expect(open).toMatchObject({ code: 2, stderr: expect.stringContaining('tokens: expected at least one') });
+      const short = await drover([command, '--lease', '1s', '--database-url', 'postgres://nowhere/x']);
+      expect(short).toMatchObject({ code: 2, stderr: expect.stringContaining('lease: expected at least 3 beats') });
     }
     const exposed = await drover(['dev', '--host', '0.0.0.0', '--database-url', 'postgres://nowhere/x']);
-    expect(exposed).toMatchObject({ code: 2, stderr: expect.stringContaining('which other machines can reach') });
+    expect(exposed).toMatchObject({ code: 2, stderr: expect.stringContaining('can be reached from other machines') });
   });
 
   it('creates no database unless it is asked to', async () => {

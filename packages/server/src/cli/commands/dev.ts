@@ -79,14 +79,12 @@ async function startAll(parts: DevParts): Promise<void> {
     ...{ context, logger, teardown, signal, ownTokens: [own] },
     openOnLoopback: true,
   });
-  const { ca, cert, key, tokens, tlsClients } = settings;
-  // Without any credentials everyone may do everything, and the server does not know our token.
-  const credential = tokens.length + tlsClients.length === 0 ? undefined : token;
+  const { ca, cert, key } = settings;
 
   const worker = startWorkerProcess({
     module: SAMPLE_MODULE,
     url: address,
-    token: credential,
+    token,
     tls: { ca, cert, key },
     drainTimeoutMs: settings.drainTimeout,
     logger,
@@ -94,7 +92,7 @@ async function startAll(parts: DevParts): Promise<void> {
   });
   teardown.add(() => worker.stop());
 
-  const client = createClient({ url: address, token: credential, ca, cert, key });
+  const client = createClient({ url: address, token, ca, cert, key });
   teardown.add(() => client.close());
   const watch = watchStats(client, logger, (stats) =>
     view.update({ stats, address, upMs: performance.now() - startedAt, hint: hintFor(address) }),

@@ -9,6 +9,7 @@ import {
 } from '@drover/protocol';
 import type { Command } from 'commander';
 import type { z } from 'zod';
+import { checked } from '../checked-input.js';
 import { addSettingFlags, type CliContext } from '../context.js';
 import { UsageError } from '../exit-codes.js';
 import { collect, parseJson, readJsonFile } from '../job-options.js';
@@ -236,11 +237,4 @@ async function fromFile(file: string, context: CliContext) {
   const parsed = newScheduleSchema.safeParse(given);
   if (!parsed.success) throw invalidInput(parsed.error, given);
   return given as z.input<typeof newScheduleSchema>;
-}
-
-function checked<Schema extends z.ZodType>(schema: Schema, given: Flags): z.output<Schema> {
-  const present = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
-  const parsed = schema.safeParse(present);
-  if (!parsed.success) throw invalidInput(parsed.error, present);
-  return parsed.data;
 }

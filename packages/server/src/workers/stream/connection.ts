@@ -23,7 +23,7 @@ import { readFrame } from './read-frame.js';
 export type WorkerConnectionDeps = { sessions: WorkerSessions; logger: Logger };
 
 type Wire = {
-  /** What the worker has shown when it connected: its token. */
+  /** By what it was let in. */
   readonly credential: string;
   send(frame: string): void;
   close(reason: string): void;

@@ -9,6 +9,7 @@
 import type { IncomingMessage } from 'node:http';
 import { DroverError, LIMITS } from '@drover/protocol';
 import { type WebSocket, WebSocketServer } from 'ws';
+import { identityOf, type Principal } from '../../access/principal.js';
 import type { Stream } from '../../sockets/upgrades.js';
 import { createWorkerConnection, type WorkerConnectionDeps } from './connection.js';
 import { MOVE_ON } from './frames.js';
@@ -19,8 +20,10 @@ export type WorkerStream = Stream & {
 };
 
 type StreamDeps = WorkerConnectionDeps & {
-  /** Throws DroverError unless the request may speak as a worker. */
-  authorize(request: IncomingMessage): void;
+  /** Rejects with DroverError unless the request may speak as a worker. */
+  authorize(request: IncomingMessage): Promise<{ principal: Principal }>;
+  /** Calls `end` when the credential of the worker becomes invalid. Returns the function that stops the watch. */
+  watch(principal: Principal, end: () => void): () => void;
   helloTimeoutMs?: number;
 };
 
@@ -32,10 +35,10 @@ export function createWorkerStream(deps: StreamDeps): WorkerStream {
   const server = new WebSocketServer({ noServer: true, perMessageDeflate: false, maxPayload: LIMITS.frameBytes });
   let stopping = false;
 
-  function accept(socket: WebSocket, credential: string): void {
+  function accept(socket: WebSocket, principal: Principal): void {
     sockets.add(socket);
     const connection = createWorkerConnection(deps, {
-      credential,
+      credential: identityOf(principal),
       send: (frame) => socket.send(frame),
       close: (reason) => socket.close(1008, reason.slice(0, 120)),
       terminate: () => socket.terminate(),
@@ -46,6 +49,9 @@ export function createWorkerStream(deps: StreamDeps): WorkerStream {
       if (connection.isGreeted) return;
       connection.refuse(new DroverError('invalid_request', `no hello within ${helloTimeoutMs / 1000} seconds`));
     }, helloTimeoutMs);
+    const unwatch = deps.watch(principal, () =>
+      connection.refuse(new DroverError('unauthenticated', 'the token of this worker was revoked or has expired')),
+    );
     socket.on('message', (data, isBinary) => {
       if (isBinary) connection.refuse(new DroverError('invalid_request', 'frames are JSON text'));
       else connection.receive(data.toString());
@@ -55,17 +61,17 @@ export function createWorkerStream(deps: StreamDeps): WorkerStream {
     );
     socket.on('close', () => {
       clearTimeout(helloLimit);
+      unwatch();
       sockets.delete(socket);
       connection.closed();
     });
   }
 
   return {
-    upgrade(request, socket, head) {
+    async upgrade(request, socket, head) {
       if (stopping) throw new DroverError('shutting_down', 'this server is stopping');
-      deps.authorize(request);
-      const credential = request.headers.authorization ?? '';
-      server.handleUpgrade(request, socket, head, (opened) => accept(opened, credential));
+      const { principal } = await deps.authorize(request);
+      server.handleUpgrade(request, socket, head, (opened) => accept(opened, principal));
     },
     async stop(graceMs) {
       stopping = true;

@@ -34,8 +34,10 @@ beforeAll(async () => {
     ...{ beatMs: 1000, leaseMs: 10_000, limits: { payloadLimitBytes: 1000, resultLimitBytes: 1000 } },
     ...{ clusterId: async () => 'here', servers: () => [], onRegistered() {}, onOffer() {} },
   });
-  stream = createWorkerStream({ sessions, logger, authorize() {}, helloTimeoutMs: HELLO_MS });
-  http = createServer().on('upgrade', (...given) => stream.upgrade(...given));
+  const principal = { name: 'one', role: 'worker', kind: 'configured', tokenId: null } as const;
+  const open = { authorize: async () => ({ principal }), watch: () => () => {} };
+  stream = createWorkerStream({ sessions, logger, ...open, helloTimeoutMs: HELLO_MS });
+  http = createServer().on('upgrade', (...given) => void stream.upgrade(...given));
   await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve));
   port = (http.address() as AddressInfo).port;
 });

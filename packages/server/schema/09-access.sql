@@ -1,0 +1,24 @@
+-- Who may call the servers.
+
+-- A secret has 256 random bits, so its plain hash cannot be reversed. Only the answer that creates it has the secret.
+create table drover.token (
+  id uuid primary key,
+  name text collate "C" not null,
+  role text not null,
+  hash bytea not null,
+  -- the secret before the last rotation, valid beside the new one
+  previous_hash bytea,
+  previous_until timestamptz,
+  created_by text not null,
+  created_at timestamptz not null default now(),
+  rotated_at timestamptz,
+  -- null: never
+  expires_at timestamptz,
+  last_used_at timestamptz,
+  revoked_at timestamptz,
+  revoked_by text,
+  constraint token_rotates_whole check ((previous_hash is null) = (previous_until is null)),
+  constraint token_is_revoked_by_someone check ((revoked_at is null) = (revoked_by is null))
+);
+-- A revoked token leaves its name to the next one.
+create unique index token_name on drover.token (name) where revoked_at is null;

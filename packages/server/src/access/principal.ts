@@ -1,0 +1,25 @@
+/** Who calls. Everything that decides or records by caller gets this one type. */
+import type { Role } from '@drover/protocol';
+
+/** `open`: the server has no credentials and lets everyone do everything. */
+export type PrincipalKind = 'token' | 'configured' | 'certificate' | 'open';
+
+export type Principal = {
+  /** Shown in logs, pauses and the audit trail. */
+  readonly name: string;
+  readonly role: Role;
+  readonly kind: PrincipalKind;
+  /** The id of a token of the database. */
+  readonly tokenId: string | null;
+};
+
+/** A principal with where its request came from. */
+export type Caller = {
+  readonly principal: Principal;
+  readonly address: string;
+};
+
+/** The same for every credential of this principal, so that it survives a rotation. */
+export function identityOf({ kind, tokenId, name }: Principal): string {
+  return `${kind}:${tokenId ?? name}`;
+}

@@ -1,0 +1,66 @@
+/** The use cases of tokens: what the API and the command line call. */
+import {
+  DroverError,
+  type NewToken,
+  newId,
+  type RotateToken,
+  type Token,
+  type TokenWithSecret,
+} from '@drover/protocol';
+import type { Runner } from '../db/database.js';
+import { createSecret } from './token-secret.js';
+import { createToken, listTokens, revokeToken, rotateToken } from './token-table.js';
+
+export type Tokens = {
+  /** Throws token_exists. */
+  create(token: NewToken, by: string): Promise<TokenWithSecret>;
+  /** Those of the configuration first. */
+  list(): Promise<Token[]>;
+  /** Returns whether it was valid until now. */
+  revoke(id: string, by: string): Promise<boolean>;
+  /** Throws token_not_found. */
+  rotate(id: string, rotation: RotateToken): Promise<TokenWithSecret>;
+};
+
+export type TokensDeps = {
+  db: Runner;
+  /** Those of this server's configuration. */
+  configured: readonly Pick<Token, 'kind' | 'name' | 'role'>[];
+  /** Called when secrets have become invalid. */
+  onChange(): void;
+};
+
+export async function issueToken(db: Runner, token: NewToken, by: string): Promise<TokenWithSecret> {
+  const id = newId();
+  const { secret, hash } = createSecret(id);
+  const { name, role, expires: lifetimeMs } = token;
+  return { ...(await createToken(db, { id, name, role, hash, lifetimeMs }, by)), secret };
+}
+
+export function createTokens({ db, configured, onChange }: TokensDeps): Tokens {
+  const shown = configured.map(({ kind, name, role }): Token => ({ ...OF_CONFIGURATION, kind, name, role }));
+  return {
+    create: (token, by) => issueToken(db, token, by),
+    list: async () => [...shown, ...(await listTokens(db))],
+
+    async revoke(id, by) {
+      const revoked = await revokeToken(db, id, by);
+      onChange();
+      return revoked !== undefined;
+    },
+
+    async rotate(id, { overlap: overlapMs, expires: lifetimeMs }) {
+      const { secret, hash } = createSecret(id);
+      const token = await rotateToken(db, id, { hash, overlapMs, lifetimeMs });
+      onChange();
+      if (!token) throw new DroverError('token_not_found', `there is no token ${id}, or it is revoked`, { id });
+      return { ...token, secret };
+    },
+  };
+}
+
+/** What the table has and the configuration has not. */
+const OF_CONFIGURATION = {
+  ...{ id: null, state: 'active' as const, createdBy: null, createdAt: null, rotatedAt: null, expiresAt: null },
+  ...{ overlapUntil: null, lastUsedAt: null, revokedAt: null, revokedBy: null },
+};
