@@ -1,4 +1,7 @@
-/** The logger that the SDK needs. A pino logger fits. Without one, warnings and errors go to stderr. */
+/**
+ * The logger that the SDK needs. A pino logger fits. Without one, warnings and errors go to stderr, and what handlers say
+ * at `info` too: it is the application's own.
+ */
 
 export type LogFields = Record<string, unknown>;
 
@@ -18,6 +21,14 @@ export const stderrLogger: Logger = {
   },
   error(fields, message) {
     writeLine('error', fields, message);
+  },
+};
+
+/** For the log of handlers. */
+export const stderrHandlerLogger: Logger = {
+  ...stderrLogger,
+  info(fields, message) {
+    writeLine('info', fields, message);
   },
 };
 

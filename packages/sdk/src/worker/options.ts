@@ -12,7 +12,7 @@ import {
 } from '@drover/protocol';
 import { isJobDefinition, isRunnableJob, JOB, type RunnableJob } from '../job-definition.js';
 import type { Logger } from '../logger.js';
-import { stderrLogger } from '../logger.js';
+import { stderrHandlerLogger, stderrLogger } from '../logger.js';
 import {
   booleanOption,
   choiceOption,
@@ -69,7 +69,10 @@ export type WorkerOptions = TlsOptions & {
   discardDamagedJournal?: boolean | undefined;
   /** Keeps working while this worker, its queues, its job types or the cluster are paused. Default: no. */
   ignorePause?: boolean | undefined;
-  /** Any object with pino's methods. Default: warnings and errors as JSON lines on stderr. */
+  /**
+   * Any object with pino's methods. Default: warnings and errors as JSON lines on stderr, and what handlers log from
+   * `info` on.
+   */
   logger?: Logger | undefined;
 };
 
@@ -86,6 +89,8 @@ export type ReadyWorkerOptions = {
   journalDir: string | undefined;
   discardDamagedJournal: boolean;
   logger: Logger;
+  /** Behind the `log` of handlers. */
+  handlerLogger: Logger;
   /** The part of the registration that is the same for all connections. */
   identity: WorkerIdentity;
 };
@@ -134,6 +139,7 @@ export function readyWorkerOptions(options: WorkerOptions): ReadyWorkerOptions {
     journalDir: folderOption(where, 'journalDir', options.journalDir),
     discardDamagedJournal: booleanOption(where, 'discardDamagedJournal', options.discardDamagedJournal) ?? false,
     logger: options.logger ?? stderrLogger,
+    handlerLogger: options.logger ?? stderrHandlerLogger,
     identity: identityOf(options, slots, typesOf(jobs)),
   };
 }

@@ -123,7 +123,7 @@ export class Worker {
     this.#reporter = new Reporter(this.#link, () => this.#offer());
     this.#progress = new ProgressSender(this.#link);
     const services = {
-      logger: options.logger,
+      logger: options.handlerLogger,
       reportProgress: (attempt: Attempt, value: string) => this.#progress.report(attempt, value),
     };
     const { jobs, slots, logger } = options;

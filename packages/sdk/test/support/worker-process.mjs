@@ -1,6 +1,7 @@
 /**
  * A worker in a process of its own, on the built package, for what can only be seen from outside. The first
- * argument is JSON: `options` for createWorker, `ownsProcess` to run it as `drover worker` does.
+ * argument is JSON: `options` for createWorker, `ownsProcess` to run it as `drover worker` does, `hasLogger` to print all
+ * that it logs.
  *
  * Every line it prints comes at once, also when its event loop is blocked.
  */
@@ -9,7 +10,7 @@ import { defineJob } from '@drover/sdk';
 import { createWorker, runWorker } from '@drover/sdk/worker';
 import { isolated } from './isolated-handler.mjs';
 
-const { options, ownsProcess = true } = JSON.parse(process.argv[2]);
+const { options, ownsProcess = true, hasLogger = true } = JSON.parse(process.argv[2]);
 
 const say = (...words) => writeSync(1, `${words.join(' ')}\n`);
 
@@ -21,6 +22,10 @@ const behaviours = {
   },
   /** Lets the event loop turn, but never ends. */
   ignore: () => new Promise(() => {}),
+  log: ({ log }) => {
+    log.debug('too much');
+    log.info({ step: 2 }, 'from the handler');
+  },
   /** Ends as soon as it is told to. */
   obey: ({ signal }) =>
     new Promise((_resolve, reject) => {
@@ -41,6 +46,11 @@ const jobs = Object.entries(behaviours).map(([type, run]) =>
 
 const log = (level) => (fields, message) => say(level, JSON.stringify(fields), message);
 const logger = { debug() {}, info: log('info'), warn: log('warn'), error: log('error') };
-const worker = createWorker({ jobs: [...jobs, isolated], logger, drainTimeout: 0, ...options });
+const worker = createWorker({
+  jobs: [...jobs, isolated],
+  ...(hasLogger ? { logger } : {}),
+  drainTimeout: 0,
+  ...options,
+});
 if (ownsProcess) await runWorker(worker);
 else await worker.start();

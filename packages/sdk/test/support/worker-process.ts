@@ -7,7 +7,11 @@ import type { WorkerOptions } from '../../src/worker/index.js';
 
 const PROGRAM = fileURLToPath(new URL('./worker-process.mjs', import.meta.url));
 
-export type WorkerProcessOptions = { options: Partial<WorkerOptions>; ownsProcess?: boolean } & TestPoints;
+export type WorkerProcessOptions = {
+  options: Partial<WorkerOptions>;
+  ownsProcess?: boolean;
+  hasLogger?: boolean;
+} & TestPoints;
 
 export class WorkerProcess {
   readonly child: ChildProcess;

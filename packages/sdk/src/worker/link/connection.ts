@@ -12,6 +12,7 @@ import type { LogFields } from '../../logger.js';
 import { readTls } from '../../tls.js';
 import { within } from '../within.js';
 import { type Patience, pauseAfter } from './patience.js';
+import { Search } from './search.js';
 import type { ServerList } from './server-list.js';
 import { type Access, type LinkMessage, type StreamEnd, StreamSocket, type Welcome } from './stream-socket.js';
 
@@ -108,6 +109,7 @@ export class Connection {
     let rounds = 0;
     let triedInRound = 0;
     let url: string | undefined;
+    const search = new Search(performance.now());
     while (!this.#stopped.signal.aborted) {
       url = this.#servers.next(url);
       const end = await this.#connect(url);
@@ -116,6 +118,7 @@ export class Connection {
         rounds = 0;
         triedInRound = 0;
       }
+      if (end.stoodMs > 0) search.restart(performance.now());
       triedInRound++;
       // A worker that was asked to move has waited before.
       let pauseMs = end.stoodMs > 0 && this.#leaving === undefined ? this.#spreadMs() : 0;
@@ -129,6 +132,8 @@ export class Connection {
       const fields = { event: 'connection.lost', url, reason: end.reason, pauseMs };
       const level = end.isMisconfigured ? 'warn' : 'info';
       this.#events.log(level, fields, 'worker is not connected to a server; connecting again');
+      const report = search.failed(url, end.reason, performance.now());
+      if (report) this.#events.log('warn', { event: 'connection.missing', ...report }, 'worker still finds no server');
       await pause(pauseMs, this.#stopped.signal);
     }
   }
