@@ -253,10 +253,14 @@ function buildApi({ config, logger, identity, metrics, db }: Base, parts: ApiPar
     ...{ handlers, logger, memory, watch: knownTokens.watch },
     authorize: createAuthorizer(config, authenticator, ROUTES[CALLED_ROUTE].roles),
   });
-  routeUpgrades(http.server, { [STREAM_PATH]: stream, [CALLS_PATH]: calls }, (error) => ({
-    'drover-server': serverId,
-    ...errorHeaders(error),
-  }));
+  routeUpgrades(
+    http.server,
+    { [STREAM_PATH]: stream, [CALLS_PATH]: calls },
+    {
+      requireKnown: createAuthorizer(config, authenticator, 'anyone'),
+      headersOf: (error) => ({ 'drover-server': serverId, ...errorHeaders(error) }),
+    },
+  );
   return { http, calls, certificate };
 }
 

@@ -3,6 +3,7 @@
  * caller learns the result; a transaction keeps one connection to its end.
  */
 import pg from 'pg';
+import { spanText } from '../base/span-text.js';
 import { DatabaseClient } from './database-client.js';
 import { DatabaseError, toDatabaseError } from './database-error.js';
 import { createRunner, type Send } from './runner.js';
@@ -115,7 +116,7 @@ function sendOn<Answer>(client: DatabaseClient, send: Send<Answer>, deadlineMs: 
     let isDone = false;
     client.failure = client.broken && toDatabaseError(client.broken, 'not sent');
     const timer = setTimeout(() => {
-      client.failure = new DatabaseError('unknown', `no answer within ${deadlineMs} ms`);
+      client.failure = new DatabaseError('unknown', `no answer within ${spanText(deadlineMs)}`);
       client.destroy(client.failure);
       done(client.failure);
     }, deadlineMs);

@@ -17,6 +17,7 @@
  * names the isolation, because the settings of a session do not arrive there.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { spanText } from '../base/span-text.js';
 import { DatabaseError, isSerializationFailure } from './database-error.js';
 import { createRunner, type Runner, type Send } from './runner.js';
 
@@ -53,7 +54,7 @@ export async function runTransaction<Result>(link: Link, work: Work<Result>, dea
     timer = setTimeout(() => {
       const failure = new DatabaseError(
         progress.isCommitting ? 'unknown' : 'unavailable',
-        `the transaction did not end within ${deadlineMs} ms`,
+        `the transaction did not end within ${spanText(deadlineMs)}`,
       );
       reject(failure);
       link.destroy(failure);

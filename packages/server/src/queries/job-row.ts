@@ -3,6 +3,7 @@
  * query can union them and other code need not know which table a job is in. Stored JSON stays text on its way.
  */
 import { type Attempt, type Job, type JobState, type LargeJobPart, STORED_OPTION_NAMES } from '@drover/protocol';
+import { isoTime, isoTimeOrNull } from '../base/iso-time.js';
 
 type StoredOptions = Pick<Job, (typeof STORED_OPTION_NAMES)[number]>;
 
@@ -92,11 +93,11 @@ function fieldsOf(row: JobRow): Omit<Job, 'payload' | 'progress' | 'result' | 'e
     tags: row.tags ?? [],
     onLost: row.hold_if_lost ? 'hold' : 'rerun',
     runAt: isoTime(row.run_at),
-    expiresAt: toTime(row.expires_at),
+    expiresAt: isoTimeOrNull(row.expires_at),
     createdAt: isoTime(row.created_at),
-    startedAt: toTime(row.started_at),
-    finishedAt: toTime(row.finished_at),
-    cancelRequestedAt: toTime(row.cancel_requested_at),
+    startedAt: isoTimeOrNull(row.started_at),
+    finishedAt: isoTimeOrNull(row.finished_at),
+    cancelRequestedAt: isoTimeOrNull(row.cancel_requested_at),
     worker: row.worker,
     parentId: row.parent_id,
     occurrence: row.options?.occurrence ?? null,
@@ -109,8 +110,8 @@ function lastAttempt(row: JobRow): Attempt | undefined {
   return {
     attempt: row.attempt,
     outcome: row.state,
-    startedAt: toTime(row.started_at),
-    finishedAt: toTime(row.finished_at),
+    startedAt: isoTimeOrNull(row.started_at),
+    finishedAt: isoTimeOrNull(row.finished_at),
     worker: row.worker,
     error: null,
   };
@@ -119,16 +120,4 @@ function lastAttempt(row: JobRow): Attempt | undefined {
 function storedOptions(options: Partial<StoredOptions>): StoredOptions {
   // one entry per name, which TypeScript cannot infer through fromEntries
   return Object.fromEntries(STORED_OPTION_NAMES.map((name) => [name, options[name] ?? null])) as StoredOptions;
-}
-
-function toTime(date: Date | null): string | null {
-  return date === null ? null : isoTime(date);
-}
-
-const LATEST_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
-
-/** A row written by hand may have a time that no date of JavaScript can hold. A list must not fail because of it. */
-function isoTime(date: Date): string {
-  const ms = Number(date);
-  return new Date(Number.isNaN(ms) ? LATEST_MS : Math.min(Math.max(ms, 0), LATEST_MS)).toISOString();
 }

@@ -1,5 +1,6 @@
 /** Every queue that was ever used, with its waiting jobs and the totals of the last hour. */
 import type { Queue } from '@drover/protocol';
+import { isoTimeOrNull } from '../base/iso-time.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import { FLOW_SUMS, type FlowSums, NO_FLOW, toFlow } from './flow.js';
@@ -41,7 +42,7 @@ export async function listQueues(db: Runner, hotCounts: () => Promise<HotCounts>
       counts: unfinished?.counts ?? {},
       types: row.types,
       paused: row.paused,
-      oldestReadyAt: unfinished?.oldestReadyAt?.toISOString() ?? null,
+      oldestReadyAt: isoTimeOrNull(unfinished?.oldestReadyAt),
       lastHour: toFlow(row.succeeded === null ? NO_FLOW : (row as FlowSums)),
     };
   });

@@ -1,5 +1,6 @@
 /** All known servers, newest first. */
 import type { Server } from '@drover/protocol';
+import { isoTime } from '../base/iso-time.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import { beatsSince, UNRESPONSIVE_AFTER_BEATS } from './capacity.js';
@@ -37,8 +38,8 @@ export async function listServers(db: Runner, beatMs: number): Promise<Server[]>
     version: row.version,
     state: serverState(row),
     workers: row.workers,
-    startedAt: row.started_at.toISOString(),
-    lastBeatAt: row.beat_at.toISOString(),
+    startedAt: isoTime(row.started_at),
+    lastBeatAt: isoTime(row.beat_at),
   }));
 }
 

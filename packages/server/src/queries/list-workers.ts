@@ -1,18 +1,27 @@
 /** All known worker sessions, active ones first. */
 import type { Worker } from '@drover/protocol';
 import { idRange } from '../base/id-range.js';
+import { isoTime } from '../base/iso-time.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import { MISSED_BEATS, UNRESPONSIVE_AFTER_BEATS } from './capacity.js';
 
 /** Ended sessions are kept for a while; a longer list would be useless. */
 const MAX_WORKERS = 10_000;
+/** Of the types and queues of all of them. */
+const MAX_BYTES = 16 * 1024 * 1024;
 
 const listWorkersStatement = sql('list_workers')`
 select s.id, s.name, s.host, s.pid, s.sdk, s.types, s.queues, s.slots, s.running, s.server_id, s.draining, s.paused, s.ignores_pause,
-  s.started_at, s.beat_at, s.ending, s.last_error, ${MISSED_BEATS} as missed_beats
-from drover.session s
-where s.id between $2 and $3
+  s.started_at, s.beat_at, s.ending, s.last_error, s.missed as missed_beats
+from (
+  select *, ${MISSED_BEATS} as missed, sum(octet_length(types::text) + coalesce(octet_length(queues::text), 0))
+    over (order by ended_at desc nulls first, started_at desc, id) as bytes
+  from drover.session s
+  where s.id between $2 and $3
+) s
+-- a worker may offer a thousand types
+where bytes <= ${MAX_BYTES}
 order by s.ended_at desc nulls first, s.started_at desc, s.id
 limit ${MAX_WORKERS}`;
 
@@ -51,8 +60,8 @@ export async function listWorkers(db: Runner, beatMs: number, idPrefix = ''): Pr
     slots: row.slots,
     running: row.running,
     serverId: row.server_id,
-    startedAt: row.started_at.toISOString(),
-    lastBeatAt: row.beat_at.toISOString(),
+    startedAt: isoTime(row.started_at),
+    lastBeatAt: isoTime(row.beat_at),
     missedBeats: row.ending === null ? row.missed_beats : 0,
     lastError: row.last_error,
     paused: row.paused,

@@ -4,6 +4,7 @@
  * summed for every request, so that a job that has just finished is included.
  */
 import type { Stats } from '@drover/protocol';
+import { isoTime } from '../base/iso-time.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import { createBoundedReader } from './bounded-reader.js';
@@ -72,7 +73,7 @@ export function createStats(db: Runner, hotCounts: () => Promise<HotCounts>, bea
     const { succeeded, failed, cancelled } = everything;
     return {
       counts: { ...hot.total, succeeded, failed, cancelled },
-      countedAt: hot.countedAt.toISOString(),
+      countedAt: isoTime(hot.countedAt),
       capacity: capacity ?? { total: 0, free: 0, workers: 0, servers: 0 },
       perSecond: {
         finished: finishRate(finishedIn(everything)) ?? (lastMinute ? finishedIn(lastMinute) / lastMinute.seconds : 0),

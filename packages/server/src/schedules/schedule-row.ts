@@ -1,5 +1,6 @@
 /** Converts schedules between rows of the database and what the API takes and answers. */
 import { DroverError, type NewSchedule, type Schedule, type ScheduleSpec, writtenSpec } from '@drover/protocol';
+import { isoTime, isoTimeOrNull } from '../base/iso-time.js';
 import { describeSchedule } from './timing/describe.js';
 import type { Definition } from './timing/timetable.js';
 
@@ -73,31 +74,27 @@ export function toSchedule(row: ScheduleRow): Schedule {
     overlap: definition.overlap,
     pauseAfterFailures: definition.pauseAfterFailures ?? null,
     job: toJobOptions(row.job),
-    nextAt: toTime(row.next_at),
-    nextDueAt: toTime(row.due_at),
-    waitingAt: toTime(row.waiting_at),
-    lastFiredAt: toTime(row.last_fired_at),
+    nextAt: isoTimeOrNull(row.next_at),
+    nextDueAt: isoTimeOrNull(row.due_at),
+    waitingAt: isoTimeOrNull(row.waiting_at),
+    lastFiredAt: isoTimeOrNull(row.last_fired_at),
     lastJobId: row.last_job_id,
     fired: Number(row.fired),
     skipped: Number(row.skipped),
     pause: row.paused_at && {
       note: row.pause_note,
       pausedBy: row.paused_by ?? '',
-      pausedAt: row.paused_at.toISOString(),
+      pausedAt: isoTime(row.paused_at),
     },
     version: row.version,
-    createdAt: row.created_at.toISOString(),
-    updatedAt: row.updated_at.toISOString(),
+    createdAt: isoTime(row.created_at),
+    updatedAt: isoTime(row.updated_at),
   };
 }
 
 /** As it was given, so that the answer to `get` can be put again. */
 function toJobOptions({ type, queue, payload, options }: JobRow): Schedule['job'] {
   return { type, payload: JSON.parse(payload) as unknown, ...(queue !== undefined && { queue }), ...options };
-}
-
-function toTime(date: Date | null): string | null {
-  return date === null ? null : date.toISOString();
 }
 
 export function scheduleNotFound(name: string): DroverError {

@@ -137,7 +137,9 @@ export function createOutcomes(deps: OutcomesDeps): Outcomes {
     logger.error({ event: 'outcome.refused', err: error, job: id }, 'outcome was refused by the database');
     // this one is our own: if even that is refused, the job is left to be handed back
     if (outcome.kind === 'failed' && outcome.error.code === REFUSED_CODE) return new Set([id]);
-    const refused = { name: 'OutcomeRefusedError', code: REFUSED_CODE, message: error.message };
+    // the words of the database stay in the log: they may name values of others
+    const message = 'the database refused the outcome; the log of the server has the reason';
+    const refused = { name: 'OutcomeRefusedError', code: REFUSED_CODE, message };
     return writeUntilDone([{ id, fence, kind: 'failed', runMs: 0, error: refused }]);
   }
 

@@ -8,17 +8,26 @@ export type Stream = {
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void>;
 };
 
-/** The headers of an error, as over HTTP. */
-type HeadersOf = (error: DroverError) => Readonly<Record<string, string>>;
+type UpgradeOptions = {
+  /** Rejects unless the caller is known. Others must not learn which paths exist. */
+  requireKnown(request: IncomingMessage): Promise<unknown>;
+  /** The headers of an error, as over HTTP. */
+  headersOf(error: DroverError): Readonly<Record<string, string>>;
+};
 
 /** Passes each stream the upgrades at its path. */
-export function routeUpgrades(server: Server, streams: Readonly<Record<string, Stream>>, headersOf: HeadersOf): void {
+export function routeUpgrades(
+  server: Server,
+  streams: Readonly<Record<string, Stream>>,
+  { requireKnown, headersOf }: UpgradeOptions,
+): void {
   server.on('upgrade', async (request, socket, head) => {
     // it may end while its credential is looked up
     socket.on('error', () => socket.destroy());
     try {
       const path = request.url?.split('?', 1)[0] ?? '';
       const stream = Object.hasOwn(streams, path) ? streams[path] : undefined;
+      if (!stream) await requireKnown(request);
       if (!stream) throw new DroverError('not_found', `there is no stream at ${request.url}`);
       await stream.upgrade(request, socket, head);
     } catch (error) {

@@ -1,9 +1,19 @@
 import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
-import { type DroverError, newId, ROLES, ROUTES, type Role, type Route } from '@drover/protocol';
+import {
+  CALLS_PATH,
+  type DroverError,
+  newId,
+  ROLES,
+  ROUTES,
+  type Role,
+  type Route,
+  STREAM_PATH,
+} from '@drover/protocol';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Principal } from '../../src/access/principal.js';
 import { createAuthenticator, createAuthorizer } from '../../src/api/auth.js';
+import { connect } from '../support/raw-worker.js';
 import { type ApiBench, createApiBench, errorOf, TOKENS, tokenOf } from './api-bench.js';
 
 const routes: [string, Route][] = Object.entries(ROUTES);
@@ -36,6 +46,13 @@ describe('with tokens', () => {
     api = await createApiBench({ tokens: TOKENS });
   });
   afterAll(() => api.close());
+
+  test('strangers do not learn which streams exist', async () => {
+    for (const path of [STREAM_PATH, CALLS_PATH, '/api/v1/nothing']) {
+      await expect(connect({ port: api.port, path })).rejects.toThrow('401 unauthenticated');
+    }
+    await expect(connect({ port: api.port, path: '/api/v1/nothing', token: tokenOf('worker') })).rejects.toThrow('404');
+  });
 
   describe.each(guarded)('%s', (_name, route) => {
     test('is closed to strangers, whatever they send', async () => {

@@ -126,6 +126,15 @@ describe('a hello', () => {
     await expect(register(bench.port, { holds: holds as never })).rejects.toThrow(/expected at most 50000 items/);
   });
 
+  test('with as many grants as a worker can hold is answered soon', async () => {
+    const holds = Array.from({ length: LIMITS.grants }, () => ({ id: newId(), fence: 1 }));
+    const startedAt = performance.now();
+    const { worker, welcome } = await register(bench.port, { holds });
+    expect(welcome.dropped).toHaveLength(LIMITS.grants);
+    expect(performance.now() - startedAt).toBeLessThan(2000);
+    worker.terminate();
+  });
+
   test('with a number that no column takes is refused without the words of the database', async () => {
     const refusal = register(bench.port, { pid: 2 ** 40 });
     await expect(refusal).rejects.toThrow(/pid: /);
