@@ -29,6 +29,8 @@ export const LIMITS = {
    * worker lets wait for its acknowledgement.
    */
   grants: 50_000,
+  /** Children of all outcomes in one frame. */
+  frameChildren: 20_000,
   /** Jobs a handler may enqueue as children of one attempt. */
   childrenPerJob: 10_000,
   nameLength: 128,

@@ -9,15 +9,15 @@
  *
  * With a journal, an outcome is durable before it is sent.
  */
-import { type Grant, LIMITS, type Outcome } from '@drover/protocol';
+import { type Grant, jsonShape, LIMITS, type Outcome } from '@drover/protocol';
 import type { Journal } from './journal/journal.js';
 import type { Undelivered } from './journal/journal-state.js';
 import type { Link } from './link/link.js';
 import { failure } from './outcome.js';
 
 const OUTCOMES_PER_FRAME = 1000;
-/** Characters of one frame. A character takes up to three bytes, so it stays below the server's limit. */
-const FRAME_LENGTH = 8 * 1024 * 1024;
+/** Characters of one frame. It stays below the limits of servers: bytes, values, and children of all outcomes. */
+const FRAME_LENGTH = 1024 * 1024;
 /** One outcome with all its children must fit into a frame by itself. */
 const MAX_OUTCOME_LENGTH = Math.floor(LIMITS.frameBytes / 4);
 
@@ -180,13 +180,19 @@ function outcomeText(outcome: Outcome): string {
     return `{"id":"${outcome.id}","fence":${outcome.fence},"kind":"succeeded","runMs":${outcome.runMs}}`;
   }
   const text = JSON.stringify(outcome);
-  if (text.length <= MAX_OUTCOME_LENGTH) return text;
+  const excess = excessOf(text);
+  if (excess === undefined) return text;
   const { id, fence } = outcome;
   const runMs = ('runMs' in outcome ? outcome.runMs : undefined) ?? 0;
-  const error = new RangeError(
-    `the outcome with its children is ${text.length} characters; the limit is ${MAX_OUTCOME_LENGTH}`,
-  );
+  const error = new RangeError(`the outcome with its children is ${excess}`);
   return JSON.stringify(failure({ id, fence }, runMs, error, 'invalid_result'));
+}
+
+function excessOf(text: string): string | undefined {
+  if (text.length <= FRAME_LENGTH) return undefined;
+  if (text.length > MAX_OUTCOME_LENGTH) return `${text.length} characters; the limit is ${MAX_OUTCOME_LENGTH}`;
+  const { values } = jsonShape(text);
+  return values > LIMITS.jsonValues ? `${values} JSON values; the limit is ${LIMITS.jsonValues}` : undefined;
 }
 
 function takeFrame(entries: readonly Unacknowledged[], start: number): { texts: string; end: number } {

@@ -18,6 +18,13 @@ import type { Doubts } from './doubts.js';
 
 /** Jobs claimed for one group in one statement. A larger limit gains nothing, and the statement stays short. */
 const CLAIM_LIMIT = 1000;
+/**
+ * Characters that one claim should bring into the memory of this server. The size of jobs is known only afterwards, so
+ * it is estimated from the claims before.
+ */
+const CLAIM_LENGTH = 32 * 1024 * 1024;
+/** The length of a job, before the first claim. */
+const FIRST_ESTIMATE = 32 * 1024;
 /** With this many jobs, sending them takes long enough for the database to work on the next claim meanwhile. */
 const MANY = 200;
 
@@ -40,12 +47,21 @@ type ClaimRoundDeps = {
 /** Returns the function that runs one round. Its result is whether any job was claimed. */
 export function createClaimRound(deps: ClaimRoundDeps): () => Promise<boolean> {
   const { sessions, drained, doubts } = deps;
+  let jobLength = FIRST_ESTIMATE;
+
+  /** Large jobs count at once, small ones gradually. */
+  function estimate(claimed: readonly ClaimedJob[]): void {
+    if (claimed.length === 0) return;
+    const total = claimed.reduce((sum, { assignment }) => sum + assignment.length, 0);
+    jobLength = Math.max(total / claimed.length, jobLength / 2);
+  }
 
   async function runRound(): Promise<boolean> {
     let isAnyClaimed = false;
     let claim = startClaim();
     while (claim) {
       const claimed = await claim.answer;
+      estimate(claimed);
       failpoint('claim.committed');
       const jobsOf = bySession(claimed, claim.involved);
       for (const [{ groupKey }] of jobsOf) drained.delete(groupKey);
@@ -82,7 +98,8 @@ export function createClaimRound(deps: ClaimRoundDeps): () => Promise<boolean> {
 
   function startClaim(): Claim | undefined {
     const candidates = [...sessions.values()].filter((session) => !drained.has(session.groupKey)).map(toCandidate);
-    const groups = planSlots(candidates, CLAIM_LIMIT);
+    const limit = Math.min(CLAIM_LIMIT, Math.max(1, Math.floor(CLAIM_LENGTH / jobLength)));
+    const groups = planSlots(candidates, limit);
     if (groups.length === 0) return undefined;
 
     const involved = countSlots(groups, sessions);

@@ -6,9 +6,13 @@
 /** Missed beats after which a worker or server counts as unresponsive. */
 export const UNRESPONSIVE_AFTER_BEATS = 2;
 
-/** Beats that should have come since `beat_at`; `beatMs` is the parameter with the length of a beat. */
+/**
+ * Beats that should have come since `beat_at`; `beatMs` is the parameter with the length of a beat. A time beyond all reason,
+ * such as `infinity`, counts as the nearest one whose beats fit into an int.
+ */
 export function beatsSince(beatAt: string, beatMs: '$1'): string {
-  return `floor(extract(epoch from now() - ${beatAt}) * 1000 / ${beatMs}::double precision)::int`;
+  const since = `least(now(), greatest(${beatAt}, now() - interval '1 year'))`;
+  return `floor(extract(epoch from now() - ${since}) * 1000 / ${beatMs}::double precision)::int`;
 }
 
 /** The missed beats of a session `s`. */

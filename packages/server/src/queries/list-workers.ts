@@ -8,7 +8,7 @@ import { MISSED_BEATS, UNRESPONSIVE_AFTER_BEATS } from './capacity.js';
 
 /** Ended sessions are kept for a while; a longer list would be useless. */
 const MAX_WORKERS = 10_000;
-/** Of the types and queues of all of them. */
+/** For the types and queues of all workers. */
 const MAX_BYTES = 16 * 1024 * 1024;
 
 const listWorkersStatement = sql('list_workers')`

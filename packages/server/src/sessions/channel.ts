@@ -21,6 +21,8 @@ export type GrantedJob = Grant & { assignment: string };
 export type Channel = {
   /** False once the worker cannot be reached over it. */
   readonly isOpen: boolean;
+  /** Bytes that were sent and that the worker has not taken in yet. */
+  readonly backlogBytes: number;
   welcome(welcome: Welcome): void;
   /** The grants must be committed. */
   assign(jobs: readonly GrantedJob[]): void;

@@ -23,6 +23,9 @@ const MISSED_BEATS = 2;
 /** Periods in which a worker may leave what it was sent untouched, for instance while a handler blocks it. */
 const LAGGING_BEATS = 3;
 
+/** What a worker has not taken in counts from here on; a few frames may be on their way to every worker. */
+const MIN_BACKLOG_BYTES = 64 * 1024;
+
 type LeasesDeps = {
   db: Runner;
   serverId: string;
@@ -57,6 +60,14 @@ export function createLeases({ db, serverId, registry, logger, beatMs, leaseMs, 
       logger.warn({ event, worker: session.name, session: session.id }, why);
     }
     session.suspected = suspected;
+  }
+
+  /** Whether it has taken in nothing of what it was sent for a lease: a peer that only fills the memory of this server. */
+  function isStuck(session: Session, now: number): boolean {
+    const { backlogBytes: bytes } = session.channel;
+    if (bytes < MIN_BACKLOG_BYTES) session.backlog = undefined;
+    else if (session.backlog === undefined || bytes < session.backlog.bytes) session.backlog = { bytes, since: now };
+    return session.backlog !== undefined && now - session.backlog.since > leaseMs;
   }
 
   function beatOf(session: Session, now: number): Beat {
@@ -102,6 +113,9 @@ export function createLeases({ db, serverId, registry, logger, beatMs, leaseMs, 
   return {
     async renew() {
       const now = performance.now();
+      for (const session of [...registry.sessions.values()]) {
+        if (isStuck(session, now)) registry.disconnect(session, 'it has not taken in what it was sent for a lease');
+      }
       const served: Served[] = [...registry.sessions.values()].map((session) => ({ session, beat: session.beat }));
       if (served.length === 0) return;
       for (const { session } of served) suspect(session, now);

@@ -2,7 +2,7 @@
  * A worker's session in the memory of its server: one object per connection. All of it can be rebuilt from the
  * worker's `hello` and the database.
  */
-import type { Grant, Hello } from '@drover/protocol';
+import { type Grant, type Hello, LIMITS } from '@drover/protocol';
 import type { Channel } from './channel.js';
 import type { SessionProof } from './session-proof.js';
 
@@ -30,6 +30,8 @@ export type Session = {
   readonly groupKey: string;
   /** By job id: every grant that was sent to the worker and whose outcome is not acknowledged. */
   readonly grants: Map<string, HeldGrant>;
+  /** How many of them have an outcome that is being written. */
+  settlingGrants: number;
   /** Writes of outcomes in progress. Each returns whether it succeeded. */
   readonly settling: Set<Promise<boolean>>;
   /** Ids that are currently being inserted for this session. */
@@ -51,6 +53,8 @@ export type Session = {
   /** Assignments that the worker has received by its own count, and since when that lags behind `sent`. */
   received: number;
   laggingSince: number | undefined;
+  /** What it does not take in, at its lowest, and since when. */
+  backlog: { bytes: number; since: number } | undefined;
   /** A problem that the worker itself reports. */
   trouble: string | undefined;
   /** The worker cannot be reached over this channel any more; nothing may be sent. */
@@ -69,7 +73,7 @@ export function createSession(hello: Hello, { held, paused, channel, proof }: Op
     ...{ id, connection, name, types, queues, slots, ignoresPause: ignorePause },
     groupKey: groupKeyOf(types, queues, ignorePause),
     grants: new Map(held.map((grant) => [grant.id, { fence: grant.fence, isSettling: false }])),
-    ...{ settling: new Set(), arriving: new Set() },
+    ...{ settlingGrants: 0, settling: new Set(), arriving: new Set(), backlog: undefined },
     ...{ window, sent: 0, reserved: 0, draining: false, paused, suspected: false },
     ...{ beat: 0, confirmedBeat: 0, lastBeatAt: performance.now() },
     ...{ received: 0, laggingSince: undefined, trouble: undefined, closed: false, channel, proof },
@@ -80,10 +84,20 @@ export function holds({ grants }: Session, { id, fence }: Grant): boolean {
   return grants.get(id)?.fence === fence;
 }
 
+/** A worker gets no more while it has not taken in so much of what it was sent. */
+export const FULL_BACKLOG_BYTES = 8 * 1024 * 1024;
+
+/**
+ * How many assignments it may get now. At most as many as it offers; and whatever it offers, no more than its slots and the
+ * largest prefetch without an outcome, because all of them may wait in the memory of this server.
+ */
 export function freeSlots(session: Session): number {
   if (session.closed || session.draining || session.suspected) return 0;
   if (session.paused && !session.ignoresPause) return 0;
-  return Math.max(0, session.window - session.sent - session.reserved);
+  if (session.channel.backlogBytes > FULL_BACKLOG_BYTES) return 0;
+  const unfinished = session.grants.size - session.settlingGrants;
+  const most = Math.min(session.window - session.sent, session.slots + LIMITS.prefetch - unfinished);
+  return Math.max(0, most - session.reserved);
 }
 
 export function suits(session: Session, queue: string, type: string): boolean {

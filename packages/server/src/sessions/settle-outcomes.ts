@@ -68,7 +68,7 @@ async function write(
   held: HeldGrant[],
 ): Promise<ReadonlySet<string> | undefined> {
   // only now, because two outcomes of one grant in one report are both written, and the database takes one of them
-  for (const grant of held) grant.isSettling = true;
+  for (const grant of held) setSettling(session, grant, true);
   const writing = outcomes.report(own.map((item) => limitOutcome(item, limits)));
   const settling = writing.then(
     () => true,
@@ -81,10 +81,16 @@ async function write(
     for (const item of own) if (holds(session, item)) session.grants.delete(item.id);
     return tooLate;
   } catch (error) {
-    for (const grant of held) grant.isSettling = false;
     logger.warn({ event: 'outcomes.failed', err: error }, 'outcomes were not written; the worker will send them again');
     return undefined;
   } finally {
+    for (const grant of held) setSettling(session, grant, false);
     session.settling.delete(settling);
   }
+}
+
+function setSettling(session: Session, grant: HeldGrant, isSettling: boolean): void {
+  if (grant.isSettling === isSettling) return;
+  grant.isSettling = isSettling;
+  session.settlingGrants += isSettling ? 1 : -1;
 }

@@ -15,7 +15,8 @@ export type WorkerSessions = {
   offer(session: Session, window: number): void;
   /** Resolves after the commit; never rejects. */
   settle(session: Session, items: Outcome[]): Promise<Settled>;
-  reportProgress(session: Session, items: ProgressReport[]): void;
+  /** Never rejects. */
+  reportProgress(session: Session, items: ProgressReport[]): Promise<void> | undefined;
   /** Confirmed over the channel when the lease is renewed. */
   beat(session: Session, beat: WorkerBeat): void;
   /** The worker accepts no more jobs. */
@@ -66,10 +67,11 @@ export function createWorkerSessions(deps: WorkerSessionsDeps): WorkerSessions {
     },
     settle: (session, items) => settleOutcomes(deps, session, items),
     reportProgress(session, items) {
-      // Checked here, because the statement that writes it is shared with other workers.
-      const writable = items.filter((item) => holds(session, item) && isStorableJson(item.value));
-      if (writable.length === 0) return;
-      deps.progress
+      // Of a job only the last value counts. Checked here, because the statement that writes it is shared with other workers.
+      const latest = new Map(items.map((item) => [item.id, item]));
+      const writable = [...latest.values()].filter((item) => holds(session, item) && isStorableJson(item.value));
+      if (writable.length === 0) return undefined;
+      return deps.progress
         .report(writable)
         .catch((error: Error) =>
           logger.warn({ event: 'progress.failed', err: error }, 'progress could not be written'),

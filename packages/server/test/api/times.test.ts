@@ -15,7 +15,7 @@ const LISTS = ['jobs', 'schedules', 'workers', 'servers', 'queues', 'stats', 'pa
 /** The columns with times of the tables that lists read. */
 const TIMES: Record<string, string[]> = {
   job: ['run_at', 'created_at', 'expires_at'],
-  schedule: ['next_at', 'due_at', 'last_fired_at', 'paused_at', 'created_at', 'updated_at'],
+  schedule: ['last_fired_at', 'paused_at', 'created_at', 'updated_at'],
   session: ['started_at', 'beat_at'],
   server: ['started_at'],
   pause: ['paused_at'],

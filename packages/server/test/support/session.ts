@@ -7,6 +7,7 @@ export function sessionOf(type: string, given: Partial<Session> = {}): Session {
   return {
     ...{ id: newId(), connection: 1, name: 'w', types: [type], queues: null, slots: 1, ignoresPause: false },
     ...{ groupKey: groupKeyOf([type], null, false), grants: new Map(), arriving: new Set(), settling: new Set() },
+    ...{ settlingGrants: 0, backlog: undefined },
     ...{ window: 1, sent: 0, reserved: 0, draining: false, paused: false, suspected: false },
     ...{ beat: 0, confirmedBeat: 0, lastBeatAt: 0, received: 0, laggingSince: undefined, trouble: undefined },
     ...{ closed: false, channel: channelOf(), proof: { keyHash: '', credentialProof: '' } },
@@ -17,7 +18,16 @@ export function sessionOf(type: string, given: Partial<Session> = {}): Session {
 /** A channel to a worker that hears nothing but what the test listens to. */
 export function channelOf(given: Partial<Channel> = {}): Channel {
   return {
-    ...{ isOpen: true, welcome() {}, assign() {}, cancel() {}, handBack() {}, moveOn() {}, confirmBeat() {} },
+    ...{
+      isOpen: true,
+      backlogBytes: 0,
+      welcome() {},
+      assign() {},
+      cancel() {},
+      handBack() {},
+      moveOn() {},
+      confirmBeat() {},
+    },
     disconnect() {},
     ...given,
   };

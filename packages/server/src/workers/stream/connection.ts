@@ -25,6 +25,7 @@ export type WorkerConnectionDeps = { sessions: WorkerSessions; logger: Logger };
 type Wire = {
   /** By what it was let in. */
   readonly credential: string;
+  readonly backlogBytes: number;
   send(frame: string): void;
   close(reason: string): void;
   terminate(): void;
@@ -33,7 +34,8 @@ type Wire = {
 export type WorkerConnection = {
   /** Whether hello has arrived. */
   readonly isGreeted: boolean;
-  receive(text: string): void;
+  /** Resolves when the server needs nothing of the frame any more. Undefined: at once. */
+  receive(text: string): Promise<void> | undefined;
   refuse(error: DroverError): void;
   /** Called when the socket is gone. */
   closed(): void;
@@ -70,16 +72,15 @@ export function createWorkerConnection({ sessions, logger }: WorkerConnectionDep
     session = await sessions.register(hello, { channel, credential: wire.credential });
   }
 
-  function accept(text: string): void {
+  function accept(text: string): Promise<void> | undefined {
     const message = readFrame(text);
     if (message.kind !== 'hello') {
       if (!session) throw new DroverError('invalid_request', `kind: expected hello first, got ${message.kind}`);
-      handle({ sessions, wire }, session, message);
-      return;
+      return handle({ sessions, wire }, session, message);
     }
     if (isGreeted) throw new DroverError('invalid_request', 'kind: hello was said already');
     isGreeted = true;
-    greet(message).catch((error: Error) => refuse(asDroverError(error)));
+    return greet(message).catch((error: Error) => refuse(asDroverError(error)));
   }
 
   return {
@@ -88,11 +89,12 @@ export function createWorkerConnection({ sessions, logger }: WorkerConnectionDep
     },
     refuse,
     receive(text) {
-      if (!isOpen) return;
+      if (!isOpen) return undefined;
       try {
-        accept(text);
+        return accept(text);
       } catch (error) {
         refuse(asDroverError(error as Error));
+        return undefined;
       }
     },
     closed: () => leave('the connection was lost'),
@@ -101,26 +103,24 @@ export function createWorkerConnection({ sessions, logger }: WorkerConnectionDep
 
 type Ways = { sessions: WorkerSessions; wire: Wire };
 
-function handle(ways: Ways, session: Session, message: Exclude<WorkerMessage, Hello>): void {
+function handle(ways: Ways, session: Session, message: Exclude<WorkerMessage, Hello>): Promise<void> | undefined {
   const { sessions } = ways;
   switch (message.kind) {
     case 'offer':
       sessions.offer(session, message.window);
-      break;
+      return undefined;
     case 'outcomes':
-      void settle(ways, session, message.items, message.batch);
-      break;
+      return settle(ways, session, message.items, message.batch);
     case 'progress':
-      sessions.reportProgress(session, message.items);
-      break;
+      return sessions.reportProgress(session, message.items);
     case 'beat':
       sessions.beat(session, message);
-      break;
+      return undefined;
     case 'drain':
       sessions.drain(session);
-      break;
+      return undefined;
     case 'bye':
-      void resign(ways, session);
+      return resign(ways, session);
   }
 }
 
@@ -150,6 +150,9 @@ function createChannel(wire: Wire, isOpen: () => boolean): Channel {
   return {
     get isOpen() {
       return isOpen();
+    },
+    get backlogBytes() {
+      return wire.backlogBytes;
     },
     welcome: (welcome) => wire.send(welcomeText(welcome)),
     assign: (jobs) => sendAssignments(jobs, wire.send),

@@ -3,6 +3,8 @@
  * faster than by the schema; everything else is checked by the schema.
  */
 import {
+  checkJsonShape,
+  DroverError,
   invalidInput,
   isUuid,
   LIMITS,
@@ -12,10 +14,17 @@ import {
   workerMessageSchema,
 } from '@drover/protocol';
 
-/** Throws DroverError('invalid_request') if the text is not a frame of the protocol. */
+/** Characters. Parsing a shorter frame is cheap whatever it contains, and counting its values would slow down every frame. */
+const CHEAP_LENGTH = 1024 * 1024;
+
+/** Throws DroverError if the text is not a frame of the protocol. */
 export function readFrame(text: string): WorkerMessage {
+  if (text.length > CHEAP_LENGTH) checkJsonShape(text, '(frame)');
   const frame: unknown = JSON.parse(text);
-  if (isOutcomesFrame(frame)) return { kind: 'outcomes', items: frame.items.map(readOutcome), batch: frame.batch };
+  if (isOutcomesFrame(frame)) {
+    checkChildren(frame.items);
+    return { kind: 'outcomes', items: frame.items.map(readOutcome), batch: frame.batch };
+  }
   const parsed = workerMessageSchema.safeParse(frame);
   if (!parsed.success) throw invalidInput(parsed.error, frame);
   return parsed.data;
@@ -29,6 +38,18 @@ function isOutcomesFrame(frame: unknown): frame is { items: unknown[]; batch: nu
     items.length <= LIMITS.frameItems &&
     (batch === undefined || (Number.isSafeInteger(batch) && Number(batch) >= 1))
   );
+}
+
+/** Before they are read, because each is checked by the schema of a new job. */
+function checkChildren(items: readonly unknown[]): void {
+  let total = 0;
+  for (const item of items) {
+    const { children } = (item ?? {}) as { children?: unknown };
+    if (Array.isArray(children)) total += children.length;
+  }
+  if (total <= LIMITS.frameChildren) return;
+  const message = `items: expected at most ${LIMITS.frameChildren} children in one frame, got ${total}`;
+  throw new DroverError('invalid_request', message);
 }
 
 function readOutcome(item: unknown): Outcome {

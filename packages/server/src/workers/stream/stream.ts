@@ -7,11 +7,13 @@
  * that violates the protocol ends the connection with the reason, never the server.
  */
 import type { IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
 import { DroverError, LIMITS } from '@drover/protocol';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { identityOf, type Principal } from '../../access/principal.js';
 import type { Stream } from '../../sockets/upgrades.js';
 import { createWorkerConnection, type WorkerConnectionDeps } from './connection.js';
+import { createFlow } from './flow.js';
 import { MOVE_ON } from './frames.js';
 
 export type WorkerStream = Stream & {
@@ -35,10 +37,13 @@ export function createWorkerStream(deps: StreamDeps): WorkerStream {
   const server = new WebSocketServer({ noServer: true, perMessageDeflate: false, maxPayload: LIMITS.frameBytes });
   let stopping = false;
 
-  function accept(socket: WebSocket, principal: Principal): void {
+  function accept(socket: WebSocket, carrier: Duplex, principal: Principal): void {
     sockets.add(socket);
     const connection = createWorkerConnection(deps, {
       credential: identityOf(principal),
+      get backlogBytes() {
+        return socket.bufferedAmount;
+      },
       send: (frame) => socket.send(frame),
       close: (reason) => socket.close(1008, reason.slice(0, 120)),
       terminate: () => socket.terminate(),
@@ -52,9 +57,11 @@ export function createWorkerStream(deps: StreamDeps): WorkerStream {
     const unwatch = deps.watch(principal, () =>
       connection.refuse(new DroverError('unauthenticated', 'the token of this worker was revoked or has expired')),
     );
+    const flow = createFlow(socket, carrier);
     socket.on('message', (data, isBinary) => {
-      if (isBinary) connection.refuse(new DroverError('invalid_request', 'frames are JSON text'));
-      else connection.receive(data.toString());
+      if (isBinary) return connection.refuse(new DroverError('invalid_request', 'frames are JSON text'));
+      const text = data.toString();
+      flow.received(text.length, connection.receive(text));
     });
     socket.on('error', (error) =>
       deps.logger.debug({ event: 'connection.failed', err: error }, 'a worker connection failed'),
@@ -71,7 +78,7 @@ export function createWorkerStream(deps: StreamDeps): WorkerStream {
     async upgrade(request, socket, head) {
       if (stopping) throw new DroverError('shutting_down', 'this server is stopping');
       const { principal } = await deps.authorize(request);
-      server.handleUpgrade(request, socket, head, (opened) => accept(opened, principal));
+      server.handleUpgrade(request, socket, head, (opened) => accept(opened, socket, principal));
     },
     async stop(graceMs) {
       stopping = true;

@@ -105,6 +105,15 @@ describe('an outcome', () => {
     expect(JSON.stringify((await finished(grant.id))?.error).length).toBeLessThan(50_000);
   });
 
+  test('with more children than a frame may have is refused before they are read', async () => {
+    const { worker, grant } = await granted();
+    const children = Array.from({ length: 10_000 }, () => 0);
+    worker.send({ kind: 'outcomes', items: [1, 2, 3].map(() => succeeded(grant, { children })) });
+    expect((await worker.next('refused')).message).toBe(
+      'items: expected at most 20000 children in one frame, got 30000',
+    );
+  });
+
   const TIMES = [
     ['a snooze of 285,000 years', { kind: 'snoozed', runMs: 1, inMs: 9e15 }],
     ['a retry in 285,000 years', { kind: 'failed', runMs: 1, retryInMs: 9e15, error: { name: 'E', message: 'm' } }],
@@ -135,10 +144,78 @@ describe('a hello', () => {
     worker.terminate();
   });
 
+  test('with more values than anything needs is refused before it is parsed', async () => {
+    const worker = await connect({ port: bench.port });
+    worker.send(`{"kind":"hello","holds":[${'{},'.repeat(LIMITS.jsonValues)}{}]}`);
+    expect(await worker.next('refused')).toMatchObject({ code: 'request_too_large' });
+  });
+
   test('with a number that no column takes is refused without the words of the database', async () => {
     const refusal = register(bench.port, { pid: 2 ** 40 });
     await expect(refusal).rejects.toThrow(/pid: /);
     await expect(refusal).rejects.not.toThrow(/out of range|type integer/);
+  });
+});
+
+describe('a worker that takes in nothing', () => {
+  const text = (type: string) => `{"type":"${type}","payload":${JSON.stringify('x'.repeat(250_000))}}`;
+
+  async function add(type: string, jobs: number): Promise<void> {
+    const answer = await bench.call('/api/v1/jobs/batch', {
+      method: 'POST',
+      body: `{"jobs":[${Array.from({ length: jobs }, () => text(type)).join(',')}]}`,
+    });
+    expect(answer.status).toBe(201);
+  }
+  const heldBy = async (sessionId: string) =>
+    (await one<{ jobs: number }>('select count(*)::int as jobs from drover.job where session_id = $1', sessionId))
+      ?.jobs;
+
+  test('gets what it may hold, whatever it offers', async () => {
+    const type = `only-${newId()}`;
+    const ids = Array.from({ length: 3000 }, () => newId());
+    const lines = [JSON.stringify({ type, ids }), ...ids.map(() => '1')].join('\n');
+    const headers = { 'content-type': 'application/x-ndjson' };
+    expect((await bench.call('/api/v1/jobs/bulk', { method: 'POST', headers, body: lines })).status).toBe(201);
+    const { worker, hello } = await register(bench.port, { types: [type], slots: 5, window: 1_000_000 });
+    await until('it holds what it may', async () => (await heldBy(hello.sessionId)) === 5 + LIMITS.prefetch);
+    const [job] = (await worker.next('assign')).jobs;
+    worker.send({ kind: 'offer', window: 2_000_000 });
+    worker.send({ kind: 'outcomes', items: [succeeded(job as Grant)] });
+    await worker.next('ack');
+    const other = await register(bench.port, { types: [type], slots: 1, window: 10 });
+    await other.worker.next('assign');
+    expect(await heldBy(hello.sessionId)).toBeLessThanOrEqual(5 + LIMITS.prefetch);
+    worker.terminate();
+    other.worker.terminate();
+  });
+
+  test('gets no more, is not read from, and is disconnected after a lease; others continue', async () => {
+    const type = `only-${newId()}`;
+    const honest = await granted();
+    let beat = 0;
+    const beats = setInterval(() => {
+      honest.worker.send({ kind: 'beat', beat: ++beat, running: 1, received: 1 });
+    }, 200);
+    const { worker, hello } = await register(bench.port, { types: [type], slots: 1000, window: 1_000_000 });
+    worker.pause();
+    for (let turn = 0; turn < 5; turn++) await add(type, 100);
+    expect(await heldBy(hello.sessionId)).toBeLessThan(300);
+    // its acknowledgements would fill the memory too
+    const stale = Array.from({ length: LIMITS.frameItems }, () => succeeded({ id: newId(), fence: 1 }));
+    const frame = JSON.stringify({ kind: 'outcomes', items: stale });
+    for (let turn = 0; turn < 50; turn++) worker.send(frame);
+    await until('its lease has ended', async () => {
+      const row = await one<{ ended: boolean }>(
+        'select ended_at is not null as ended from drover.session where id = $1',
+        hello.sessionId,
+      );
+      return row?.ended === true;
+    });
+    honest.worker.send({ kind: 'outcomes', items: [succeeded(honest.grant)] });
+    expect((await honest.worker.next('ack')).items).toEqual([honest.grant]);
+    clearInterval(beats);
+    worker.terminate();
   });
 });
 
