@@ -61,7 +61,10 @@ describe('docs/reference/configuration.md', () => {
 
 function leaves(command: Command, name: string): { name: string; command: Command }[] {
   if (command.commands.length === 0) return [{ name, command }];
-  return command.commands.flatMap((child) => leaves(child, `${name} ${child.name()}`));
+  const children = command.commands.flatMap((child) => leaves(child, `${name} ${child.name()}`));
+  // `drover types` is a command, and has others below it
+  const isCommand = command.parent !== null && command.options.length > 0;
+  return isCommand ? [{ name, command }, ...children] : children;
 }
 
 function longFlags(command: Command): string[] {

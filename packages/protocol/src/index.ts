@@ -61,6 +61,7 @@ export {
   type NewJob,
   type NewJobInput,
   newJobSchema,
+  type Warning,
 } from './job.js';
 export {
   ALL_STATES,
@@ -86,6 +87,13 @@ export {
   jobDefaultsShape,
   STORED_OPTION_NAMES,
 } from './job-options.js';
+export {
+  type JobType,
+  type JobTypeWithSchema,
+  SHOWN_WORKERS,
+  type TypeDefaults,
+  type TypeDefinition,
+} from './job-type.js';
 export { checkJsonShape, isStorableJson, isTooDeep, type JsonShape, jsonShape } from './json-shape.js';
 export { LIMITS } from './limits.js';
 export { nearest } from './nearest.js';

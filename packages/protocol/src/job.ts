@@ -7,7 +7,16 @@ import { jobOptionsShape, shownOptionsShape, storedOptionsShape } from './job-op
 export const DEFAULT_QUEUE = 'default';
 export const DEFAULT_MAX_ATTEMPTS = 10;
 
-export const newJobShape = { type: nameSchema, payload: z.unknown().optional(), ...jobOptionsShape };
+export const newJobShape = {
+  type: nameSchema,
+  payload: z.unknown().optional(),
+  /**
+   * The job was added through a definition: its payload has been checked, and no option is missing. A job without it was
+   * added by the name of its type, and gets what that type's definition says.
+   */
+  complete: z.boolean().optional(),
+  ...jobOptionsShape,
+};
 
 export function eitherDelayOrRunAt<
   Schema extends z.ZodType<{ delay?: number | undefined; runAt?: string | undefined }>,
@@ -105,6 +114,12 @@ export type CancelledJob = z.infer<typeof cancelledJobSchema>;
 
 export const jobWithAttemptsSchema = jobSchema.extend({ attempts: z.array(attemptSchema) });
 export type JobWithAttempts = z.infer<typeof jobWithAttemptsSchema>;
+
+/** What the author of an accepted request should know. */
+const warningSchema = z.object({ code: z.enum(['unknown_type']), type: z.string(), message: z.string() });
+export type Warning = z.infer<typeof warningSchema>;
+/** Absent: none. */
+export const warningsShape = { warnings: z.array(warningSchema).optional() };
 
 /** The answer to an enqueue: the id, and whether this call created the job. */
 export const enqueuedSchema = z.object({ id: z.string(), created: z.boolean() });

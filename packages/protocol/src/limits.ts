@@ -49,6 +49,12 @@ export const LIMITS = {
   /** Job types a worker may offer. */
   workerTypes: 1000,
   workerQueues: 1000,
+  /** Job types that the cluster knows by their definitions. */
+  knownTypes: 2000,
+  /** Characters of the JSON Schema of one payload. A worker leaves a longer one out. */
+  payloadSchemaLength: 32 * 1024,
+  /** How long a definition is kept that no worker offers any more. */
+  typeKeptMs: 90 * 24 * 3_600_000,
   workerSlots: 10_000,
   /** Assignments a worker may hold beyond its slots. */
   prefetch: 2000,

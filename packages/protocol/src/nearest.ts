@@ -8,6 +8,7 @@ export function nearest(word: string, known: readonly string[]): string | undefi
   let best: string | undefined;
   let bestDistance = limit + 1;
   for (const candidate of known) {
+    if (Math.abs(candidate.length - word.length) >= bestDistance) continue;
     const distance = editDistance(word.toLowerCase(), candidate.toLowerCase());
     if (distance < bestDistance) {
       best = candidate;

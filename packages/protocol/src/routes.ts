@@ -24,7 +24,9 @@ import {
   LARGE_JOB_PARTS,
   listedJobSchema,
   newJobSchema,
+  warningsShape,
 } from './job.js';
+import { jobTypeSchema, jobTypeWithSchemaSchema } from './job-type.js';
 import { LIMITS } from './limits.js';
 import {
   backfilledSchema,
@@ -245,7 +247,7 @@ export const ROUTES = {
     roles: ['client', 'operator', 'admin'],
     body: newJobSchema,
     bodyBytes: LIMITS.jobRequestBytes,
-    answer: enqueuedSchema,
+    answer: enqueuedSchema.extend(warningsShape),
     status: 201,
   },
   enqueueJobs: {
@@ -257,7 +259,7 @@ export const ROUTES = {
       jobs: listSchema(newJobSchema, { max: LIMITS.batchJobs, checkLength: checkBatchSize }),
     }),
     bodyBytes: LIMITS.requestBytes,
-    answer: z.object({ items: z.array(enqueuedSchema) }),
+    answer: z.object({ items: z.array(enqueuedSchema), ...warningsShape }),
     status: 201,
   },
   enqueueBulk: {
@@ -267,7 +269,10 @@ export const ROUTES = {
     roles: ['client', 'operator', 'admin'],
     bodyType: BULK_MEDIA_TYPE,
     bodyBytes: LIMITS.requestBytes,
-    answer: z.object({ existed: z.array(z.int()).describe('the indexes of the jobs that existed already, from 0') }),
+    answer: z.object({
+      existed: z.array(z.int()).describe('the indexes of the jobs that existed already, from 0'),
+      ...warningsShape,
+    }),
     status: 201,
   },
   listJobs: {
@@ -333,6 +338,29 @@ export const ROUTES = {
     summary: 'Every queue with its counts.',
     roles: readers,
     answer: z.object({ items: z.array(queueSchema) }),
+  },
+  listTypes: {
+    method: 'GET',
+    path: '/api/v1/types',
+    summary: 'Every known job type, with the definition that its workers gave.',
+    roles: readers,
+    answer: z.object({ items: z.array(jobTypeSchema) }),
+  },
+  getType: {
+    method: 'GET',
+    path: '/api/v1/types/:name',
+    summary: 'One job type, with the JSON Schema of its payload.',
+    roles: readers,
+    params: namedParams,
+    answer: jobTypeWithSchemaSchema,
+  },
+  forgetType: {
+    method: 'DELETE',
+    path: '/api/v1/types/:name',
+    summary: 'Forget the definition of a job type that no live worker offers. Its jobs stay.',
+    roles: ['operator', 'admin'],
+    params: namedParams,
+    answer: z.object({ forgotten: z.boolean() }),
   },
   stats: {
     method: 'GET',

@@ -59,6 +59,8 @@ export const scheduleSpecSchema = z.strictObject(specFields).transform((fields, 
 export const scheduledJobSchema = z.strictObject({
   type: nameSchema,
   payload: z.unknown().optional(),
+  /** See newJobShape. */
+  complete: z.boolean().optional(),
   ...jobDefaultsShape,
   /** How long after its firing the job may still start or run. */
   expiresIn: durationSchema.optional(),

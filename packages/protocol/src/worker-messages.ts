@@ -25,6 +25,7 @@
 import { z } from 'zod';
 import { idSchema, listSchema, nameSchema, reportedTextSchema, textSchema } from './fields.js';
 import { assignedOptionsSchema, newJobSchema } from './job.js';
+import { typeDefinitionSchema } from './job-type.js';
 import { LIMITS } from './limits.js';
 
 export const STREAM_VERSION = 1;
@@ -105,6 +106,8 @@ export const workerMessageSchema = z.discriminatedUnion('kind', [
     pid: z.int().min(0).max(LIMITS.int),
     sdk: textSchema(LIMITS.labelLength),
     types: listSchema(nameSchema, { min: 1, max: LIMITS.workerTypes }),
+    /** What these types are, for jobs that are added by name. A type without an entry keeps the definition it has. */
+    definitions: listSchema(typeDefinitionSchema, { max: LIMITS.workerTypes }).optional(),
     /** Absent: every queue. */
     queues: listSchema(nameSchema, { min: 1, max: LIMITS.workerQueues }).optional(),
     slots: z.int().min(1).max(LIMITS.workerSlots),
@@ -164,6 +167,8 @@ export const assignmentSchema = z.object({
   /** Attempts among `attempt` that were lost with their worker; they do not count against `maxAttempts`. Absent: none. */
   lostAttempts: z.int().min(1).optional(),
   payload: z.unknown(),
+  /** When its worker is lost it is held, whatever its options say: see strictOptions in the SDK. */
+  hold: z.literal(true).optional(),
   /** As they were given; absent: none. */
   options: assignedOptionsSchema.optional(),
 });

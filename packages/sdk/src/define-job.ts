@@ -58,7 +58,11 @@ export function defineJob<Input = unknown, ResultInput = unknown, Output = Input
 export function defineJob(options: DefineJobOptions & HandleOptions & { run?: unknown }): JobDefinition {
   refuseUnknownOptions('defineJob', options, OPTION_NAMES);
   const { payload, result, isolation, run, module, onFailure, ...defaults } = options;
-  const given = { ...defaults, ...(onFailure === undefined ? {} : { onFailure: followerName(options) }) };
+  const given = {
+    ...defaults,
+    complete: true,
+    ...(onFailure === undefined ? {} : { onFailure: followerName(options) }),
+  };
   for (const [name, schema] of Object.entries({ payload, result })) {
     if (schema === undefined || isStandardSchema(schema)) continue;
     refuse('defineJob', name, schema, 'a Standard Schema (zod, valibot, arktype, …)');

@@ -12,6 +12,8 @@ export {
   type Job,
   type JobError,
   type JobState,
+  type JobType,
+  type JobTypeWithSchema,
   type JobWithAttempts,
   type LargeJobPart,
   type ListedJob,
@@ -73,5 +75,6 @@ export type {
   RunJob,
   RunnableJob,
 } from './job-definition.js';
+export type { LogFields, Logger } from './logger.js';
 export type { FailedJob, FailureContext, RunOnFailure } from './on-failure.js';
 export type { StandardSchema } from './standard-schema.js';

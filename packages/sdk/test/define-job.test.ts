@@ -9,6 +9,7 @@ describe('defineJob', () => {
     const job = defineJob({ type: 'mail', queue: 'slow', timeout: '30s', backoff: { kind: 'fixed', delay: '2m' } });
     const { defaults, encodedDefaults } = job[JOB];
     expect(defaults).toEqual({
+      complete: true,
       type: 'mail',
       queue: 'slow',
       timeout: 30_000,
@@ -36,7 +37,7 @@ describe('defineJob', () => {
     expect(whole.run).toBe(run);
     expect(whole[JOB].module).toBe(import.meta.url);
     expect(ready).toMatchObject({ type: 'mail', run });
-    expect(ready[JOB].defaults).toEqual({ type: 'mail', queue: 'slow' });
+    expect(ready[JOB].defaults).toEqual({ type: 'mail', complete: true, queue: 'slow' });
     expect(definition).not.toHaveProperty('run');
   });
 

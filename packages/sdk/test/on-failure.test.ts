@@ -40,6 +40,7 @@ it('a function as onFailure is a job of its own, which each job names and the wo
   });
   expect(JSON.parse(`{${(await encodeJob(charge, { order: '4711' }, undefined)).head}}`)).toEqual({
     type: 'charge',
+    complete: true,
     onFailure: 'charge/on-failure',
   });
   const { connection, types } = await start(charge);

@@ -116,8 +116,9 @@ begin
   return array(select unnest(ids) except select unnest(added));
 end $$;
 
--- The same for a JSON array of objects with id, type, queue, payload (JSON text) and options: for children, triggers
--- and the public functions, which create their jobs in SQL.
+-- The same for a JSON array of objects with id, type, queue, payload (JSON text), options and complete: for children, triggers
+-- and the public functions, which create their jobs in SQL. A job that is not complete was added by the name of its type, and
+-- gets the defaults of that type.
 create function drover.insert_job_rows(batch json) returns uuid[]
 language plpgsql
 set search_path = drover, pg_temp
@@ -131,12 +132,17 @@ as $$
 declare
   b record;
 begin
-  select array_agg(job.id) as ids, array_agg(job.type) as types, array_agg(job.queue) as queues,
-    array_agg(job.payload) as payloads, array_agg(job.options) as options,
+  select array_agg(job.id) as ids, array_agg(job.type) as types, array_agg(coalesce(job.queue, t.defaults->>'queue')) as queues,
+    array_agg(job.payload) as payloads,
+    array_agg(case
+      when t.type is null then job.options
+      else nullif((t.defaults - 'queue') || coalesce(job.options::jsonb, '{}'), '{}')::json
+    end) as options,
     min(drover.id_time(job.id)) - interval '1 day' as history_from
   into b
   -- the payload is text, so that its \u0000 survives the reading of the batch
-  from json_to_recordset(batch) as job(id uuid, type text, queue text, payload text, options json);
+  from json_to_recordset(batch) as job(id uuid, type text, queue text, payload text, options json, complete boolean)
+  left join drover.job_type t on t.type = job.type and job.complete is not true;
   return drover.insert_jobs(b.ids, b.types, b.queues, b.payloads, null, b.options, b.history_from);
 end $$;
 

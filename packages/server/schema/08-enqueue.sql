@@ -133,7 +133,15 @@ exception when untranslatable_character then
   return drover.refuse('idempotencyKey', expected, value::text, ''::text);
 end $$;
 
--- The tags of a job, or null if there are none.
+create function drover.checked_boolean(field text, value json) returns boolean
+language plpgsql immutable as $$
+begin
+  if drover.is_absent(value) then return null; end if;
+  if json_typeof(value) <> 'boolean' then return drover.refuse(field, 'true or false', value::text, true); end if;
+  return (value #>> '{}')::boolean;
+end $$;
+
+-- An empty list stays one: it says that the tags of the type do not apply.
 create function drover.checked_tags(value json) returns json
 language plpgsql immutable as $$
 declare
@@ -148,7 +156,7 @@ begin
   ) then
     return drover.refuse('tags', expected, value::text, value);
   end if;
-  return case when json_array_length(value) > 0 then value end;
+  return value;
 exception when untranslatable_character then
   return drover.refuse('tags', expected, value::text, value);
 end $$;
@@ -317,7 +325,7 @@ begin
   if job is null or json_typeof(job) <> 'object' then
     return drover.refuse('job', 'a JSON object', coalesce(job::text, 'null'), job);
   end if;
-  perform drover.refuse_unknown_fields('', job, '{type,payload}' || drover.job_option_names());
+  perform drover.refuse_unknown_fields('', job, '{type,payload}' || drover.job_option_names() || '{complete}');
   if drover.is_absent(job->'type') then
     return drover.refuse('type', 'the name of a job type', 'nothing', job);
   end if;
@@ -330,12 +338,14 @@ begin
     'type', job->>'type',
     'queue', drover.checked_name('queue', job->'queue'),
     'payload', drover.checked_payload(payload),
+    'complete', drover.checked_boolean('complete', job->'complete'),
     'options', drover.checked_options(job)
   );
 end $$;
 
 -- Adds many jobs in the caller's transaction and returns their ids in order. Each is a JSON object with `type`, `payload` and
--- any option of the API. Workers find the jobs by polling once the transaction commits.
+-- any option of the API. Workers find the jobs by polling once the transaction commits. An option that is absent comes from the
+-- definition of the type, unless the job is `complete` (see drover.insert_job_rows).
 create function drover.enqueue_many(jobs json) returns uuid[]
 language plpgsql volatile security definer
 set search_path = drover, pg_temp
@@ -370,7 +380,7 @@ begin
   if json_typeof(coalesce(options, '{}')) <> 'object' then
     return drover.refuse('options', 'a JSON object', options::text, null::uuid);
   end if;
-  perform drover.refuse_unknown_fields('options', coalesce(options, '{}'), drover.job_option_names());
+  perform drover.refuse_unknown_fields('options', coalesce(options, '{}'), drover.job_option_names() || '{complete}');
   select json_object_agg(key, value) into job from (
     select 'type' as key, to_json(enqueue.type) as value
     union all

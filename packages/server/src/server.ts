@@ -36,6 +36,7 @@ import { cancelJobs } from './lifecycle/cancel.js';
 import { createPublisher } from './lifecycle/publish.js';
 import { createReport } from './schedules/report.js';
 import { createTicker } from './schedules/ticker.js';
+import { createJobTypes } from './sessions/job-types.js';
 import { createOutcomes } from './sessions/outcomes.js';
 import { createProgressWriter } from './sessions/progress.js';
 import { createRegistry } from './sessions/registry.js';
@@ -130,13 +131,17 @@ function buildCore({ config, logger, identity, metrics, db }: Base) {
   const registry = createRegistry(logger);
   const { sessions } = registry;
   const pauses = createPauses(db.control, sessions);
+  const types = createJobTypes({
+    ...{ db: db.control, events: createEvents(logger) },
+    onChange: () => wakeups.tellOthers('types'),
+  });
   const dispatcher = createDispatcher({
     ...{ db: db.control, serverId, sessions, logger, metrics, pollMs: config.pollMs, publish },
     isPaused: pauses.isPaused,
   });
   const cluster = createCluster(db.control, identity, config.beatMs);
   const common = { db, serverId, logger, metrics, publish };
-  const duties = createDuties({ ...config, ...common, cluster, dispatcher, registry, pauses });
+  const duties = createDuties({ ...config, ...common, cluster, dispatcher, registry, pauses, types });
   const knownTokens = createKnownTokens({ db: db.control, logger });
   const wakeups = createWakeups({
     ...{ url: db.url, db: db.bulk, serverId, logger },
@@ -144,7 +149,8 @@ function buildCore({ config, logger, identity, metrics, db }: Base) {
       if (hint === 'ready') dispatcher.wake();
       else if (hint === 'cancel') duties.lookForCancels();
       else if (hint === 'pause') duties.lookForPauses();
-      else knownTokens.refresh();
+      else if (hint === 'token') knownTokens.refresh();
+      else duties.lookForTypes();
     },
     othersAlive: cluster.othersAlive,
   });
@@ -152,7 +158,8 @@ function buildCore({ config, logger, identity, metrics, db }: Base) {
   listen(waiters.hear);
   listen(metrics.countChanges);
   listen(actOnChanges({ dispatcher, sessions, wakeups, due }));
-  return { publish, waiters, registry, sessions, pauses, dispatcher, cluster, duties, wakeups, due, knownTokens };
+  const core = { publish, waiters, registry, sessions, pauses, types, dispatcher, cluster, duties, wakeups, due };
+  return { ...core, knownTokens };
 }
 
 type Core = ReturnType<typeof buildCore>;
@@ -185,7 +192,7 @@ type Access = ReturnType<typeof buildAccess>;
 
 /** Jobs from clients, and outcomes and progress from workers. */
 function buildTraffic({ config, logger, identity, metrics, db, stopping }: Base, core: Core & Access) {
-  const { authenticator, knownTokens, registry, sessions, dispatcher, cluster, wakeups, due, publish } = core;
+  const { authenticator, knownTokens, registry, sessions, types, dispatcher, cluster, wakeups, due, publish } = core;
   const common = { db: db.control, serverId: identity.id, logger, publish };
   const outcomes = createOutcomes({ ...common, signal: stopping.signal });
   const progress = createProgressWriter(db.bulk);
@@ -197,7 +204,7 @@ function buildTraffic({ config, logger, identity, metrics, db, stopping }: Base,
     },
   });
   const workers = createWorkerSessions({
-    ...{ ...common, registry, outcomes, progress, limits: config },
+    ...{ ...common, registry, types, outcomes, progress, limits: config },
     ...{ beatMs: config.beatMs, leaseMs: config.leaseMs },
     clusterId: createClusterIdReader(db.control),
     servers: cluster.addresses,
@@ -213,7 +220,7 @@ function buildTraffic({ config, logger, identity, metrics, db, stopping }: Base,
 
 function buildSchedules(
   { config, logger, identity, metrics, db }: Base,
-  { dispatcher, wakeups, cluster, publish }: Core,
+  { dispatcher, wakeups, cluster, types, publish }: Core,
 ) {
   const report = createReport({ events: createEvents(logger), metrics, lateAfterMs: config.lateAfterMs });
   function onFired(): void {
@@ -225,7 +232,7 @@ function buildSchedules(
     cancel: async (jobIds) => publish(await cancelJobs(db.bulk, identity.id, jobIds)),
   });
   const schedules = createScheduleEngine({
-    ...{ db, report },
+    ...{ db, report, types: types.known },
     onChange() {
       ticker.wake();
       onFired();

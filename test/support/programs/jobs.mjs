@@ -85,8 +85,16 @@ export const jobs = [
     });
   })(),
   witnessed(defineJob({ type: 'checked', payload: z.object({ count: z.number() }) }), ({ payload }) => payload.count),
+  // a job that must never run twice
+  witnessed(
+    defineJob({
+      ...{ type: 'bank.wire', onLost: 'hold', maxAttempts: 1, timeout: '5s', queue: 'bank' },
+      payload: z.object({ amount: z.number().positive().optional(), a: z.number().optional() }),
+    }),
+    ({ signal }) => atGate('bank', signal),
+  ),
   witnessed('parent', async ({ payload, attempt, enqueue, signal }) => {
-    for (const a of payload.children) enqueue('sum', { a, b: attempt });
+    for (const a of payload.children) enqueue(payload.childType ?? 'sum', { a, b: attempt });
     if (payload.dieInAttempt === attempt) process.kill(process.pid, 'SIGKILL');
     if (payload.gate) await atGate(payload.gate, signal);
     if (attempt <= (payload.failures ?? 0)) throw new Error('the parent fails');

@@ -10,8 +10,10 @@ import {
   type RouteAnswer,
   type RouteInput,
   type RouteName,
+  type Warning,
 } from '@drover/protocol';
 import { ConnectionError } from '../errors.js';
+import type { Logger } from '../logger.js';
 import { refuse } from '../options.js';
 import type { RequestText } from './http-transport.js';
 import type { Requester } from './requester.js';
@@ -25,11 +27,17 @@ type CallOptions = {
 /** The input of any route. */
 type AnyInput = { readonly params?: Record<string, string>; readonly query?: object; readonly body?: unknown };
 
-export class Api {
-  readonly #requester: Requester;
+/** Types that were warned of and are remembered. */
+const WARNED_LIMIT = 1000;
 
-  constructor(requester: Requester) {
+export class Api {
+  readonly logger: Logger;
+  readonly #requester: Requester;
+  readonly #warned = new Set<string>();
+
+  constructor(requester: Requester, logger: Logger) {
     this.#requester = requester;
+    this.logger = logger;
   }
 
   call<Name extends RouteName>(name: Name, input: RouteInput<Name>, options?: CallOptions): Promise<RouteAnswer<Name>>;
@@ -63,7 +71,16 @@ export class Api {
   async addJobs(body: RequestText): Promise<ReadonlySet<number>> {
     const { method, path, bodyType } = ROUTES.enqueueBulk;
     const answer = await this.#requester.request({ method, path, body, mediaType: bodyType, isCall: true });
-    return new Set(parseAnswer('enqueueBulk', answer).existed);
+    const { existed, warnings = [] } = parseAnswer('enqueueBulk', answer);
+    for (const warning of warnings) this.#warn(warning);
+    return new Set(existed);
+  }
+
+  /** Once for each type. */
+  #warn({ type, message }: Warning): void {
+    if (this.#warned.has(type) || this.#warned.size >= WARNED_LIMIT) return;
+    this.#warned.add(type);
+    this.logger.warn({ event: 'type.unknown', type }, message);
   }
 
   close(): void {

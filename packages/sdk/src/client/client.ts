@@ -6,6 +6,8 @@
 import {
   type Duration,
   type JobState,
+  type JobType,
+  type JobTypeWithSchema,
   type LargeJobPart,
   type ListedJob,
   type Pause,
@@ -18,6 +20,7 @@ import {
 } from '@drover/protocol';
 import { definitionOf, encodeJob, jobsToAdd } from '../encode-job.js';
 import type { JobDefinition, JobReference, JobsToAdd, JobToAdd, PayloadArguments } from '../job-definition.js';
+import { type Logger, stderrLogger } from '../logger.js';
 import { durationOption, integerOption, MAX_TIMER_MS, refuse, refuseUnknownOptions } from '../options.js';
 import { givenToken, serverUrls } from '../server-urls.js';
 import { TLS_OPTION_NAMES, type TlsOptions, tlsSources } from '../tls.js';
@@ -45,6 +48,8 @@ export type ClientOptions = TlsOptions & {
   timeout?: Duration | undefined;
   /** Tries after the first. Default 5. */
   retries?: number | undefined;
+  /** Any object with pino's methods. Default: warnings and errors as JSON lines on stderr. */
+  logger?: Logger | undefined;
 };
 
 export type JobFilter = {
@@ -74,7 +79,7 @@ export type JobPage = RouteAnswer<'listJobs'>;
 export type PauseTarget = { queue: string } | { type: string } | { worker: string } | { cluster: true };
 
 export function createClient(options: ClientOptions = {}): Client {
-  refuseUnknownOptions('createClient', options, ['url', 'token', 'timeout', 'retries', ...TLS_OPTION_NAMES]);
+  refuseUnknownOptions('createClient', options, ['url', 'token', 'timeout', 'retries', 'logger', ...TLS_OPTION_NAMES]);
   const timeoutMs = durationOption('createClient', 'timeout', options.timeout, DEFAULT_TIMEOUT_MS);
   const range = { fallback: DEFAULT_RETRIES, min: 0, max: MAX_RETRIES };
   const requester = new Requester({
@@ -84,7 +89,7 @@ export function createClient(options: ClientOptions = {}): Client {
     timeoutMs: Math.min(timeoutMs, MAX_TIMER_MS),
     retries: integerOption('createClient', 'retries', options.retries, range),
   });
-  return new Client(new Api(requester));
+  return new Client(new Api(requester, options.logger ?? stderrLogger));
 }
 
 export class Client {
@@ -178,6 +183,21 @@ export class Client {
   /** The paused queues, types and workers (by id), and the pause of the cluster if there is one. */
   async pauses(): Promise<Pause[]> {
     return (await this.#api.call('listPauses', {})).items;
+  }
+
+  /** The job types that workers have registered, with the defaults of jobs that are added by name. */
+  async types(): Promise<JobType[]> {
+    return (await this.#api.call('listTypes', {})).items;
+  }
+
+  /** One of them, with the JSON Schema of its payload. */
+  type(name: string): Promise<JobTypeWithSchema> {
+    return this.#api.call('getType', { params: { name } });
+  }
+
+  /** Forgets the definition of a type that no live worker offers. Returns whether there was one. */
+  async forgetType(name: string): Promise<boolean> {
+    return (await this.#api.call('forgetType', { params: { name } })).forgotten;
   }
 
   async queues(): Promise<Queue[]> {

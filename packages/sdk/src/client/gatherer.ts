@@ -5,7 +5,7 @@
  * Invariant: a caller only learns about its own job. The server accepts or refuses a batch as a whole. When it
  * refuses a batch for its content, the jobs at fault are sent alone and the others again without them.
  */
-import { type BulkJob, DroverError, LIMITS } from '@drover/protocol';
+import { type BulkJob, DroverError, type FieldIssue, LIMITS } from '@drover/protocol';
 
 const MAX_REQUESTS_IN_FLIGHT = 2;
 /** Characters of one request: large enough to amortise it, small enough to build without blocking the event loop. */
@@ -95,13 +95,22 @@ export class Gatherer {
         });
       } catch (error) {
         if (group.length > 1 && isAboutContent(error)) groups.push(...separate(group, error));
-        else for (const job of group) job.reject(error);
+        else for (const job of group) job.reject(group.length === 1 ? withoutPlace(error) : error);
       }
     }
     this.#inFlight--;
     this.#flush();
     if (this.#isIdle()) for (const listener of this.#idleListeners.splice(0)) listener();
   }
+}
+
+/** A caller who adds one job knows which it is: not `jobs[0].payload` but `payload`. */
+function withoutPlace(error: unknown): unknown {
+  if (!isAboutContent(error)) return error;
+  const withoutIt = (text: string) => text.replaceAll(/\bjobs\[0\]\./g, '');
+  const { issues, ...details } = (error.details ?? {}) as { issues?: readonly FieldIssue[] };
+  const own = issues?.map((issue) => ({ ...issue, field: withoutIt(issue.field) }));
+  return new DroverError(error.code, withoutIt(error.message), own ? { ...details, issues: own } : error.details);
 }
 
 function isAboutContent(error: unknown): error is DroverError {

@@ -29,6 +29,7 @@ import { SDK_VERSION } from '../version.js';
 import { isIsolatedProcess } from './isolation/inside.js';
 import type { WorkerIdentity } from './link/messages.js';
 import { AdaptivePrefetch, fixedPrefetch, type Prefetch } from './prefetch.js';
+import { typeDefinitions } from './type-definitions.js';
 
 const DEFAULT_SLOTS = 10;
 const DEFAULT_DRAIN_MS = 30_000;
@@ -118,6 +119,7 @@ export function readyWorkerOptions(options: WorkerOptions): ReadyWorkerOptions {
   const { prefetch = 'adaptive' } = options;
   checkJobs(where, options.jobs);
   const jobs = options.jobs.flatMap(withFollower);
+  const logger = options.logger ?? stderrLogger;
   const slots = integerOption(where, 'slots', options.slots, {
     fallback: DEFAULT_SLOTS,
     min: 1,
@@ -138,9 +140,9 @@ export function readyWorkerOptions(options: WorkerOptions): ReadyWorkerOptions {
     onLeaseLost: choiceOption(where, 'onLeaseLost', options.onLeaseLost, ON_LEASE_LOST),
     journalDir: folderOption(where, 'journalDir', options.journalDir),
     discardDamagedJournal: booleanOption(where, 'discardDamagedJournal', options.discardDamagedJournal) ?? false,
-    logger: options.logger ?? stderrLogger,
+    logger,
     handlerLogger: options.logger ?? stderrHandlerLogger,
-    identity: identityOf(options, slots, typesOf(jobs)),
+    identity: identityOf(options, slots, jobs, logger),
   };
 }
 
@@ -187,8 +189,14 @@ function typesOf(jobs: readonly RunnableJob[]): string[] {
 }
 
 /** Checked here with the protocol's own schema, so that no server refuses it later. */
-function identityOf(options: WorkerOptions, slots: number, types: string[]): ReadyWorkerOptions['identity'] {
+function identityOf(
+  options: WorkerOptions,
+  slots: number,
+  jobs: readonly RunnableJob[],
+  logger: Logger,
+): ReadyWorkerOptions['identity'] {
   const host = hostname();
+  const types = typesOf(jobs);
   const ignorePause = booleanOption('createWorker', 'ignorePause', options.ignorePause);
   const identity = {
     kind: 'hello' as const,
@@ -201,6 +209,7 @@ function identityOf(options: WorkerOptions, slots: number, types: string[]): Rea
     pid: process.pid,
     sdk: `node/${SDK_VERSION}`,
     types,
+    definitions: typeDefinitions(jobs, logger),
     ...(options.queues === undefined ? {} : { queues: [...options.queues] }),
     slots,
     ...(ignorePause === true ? { ignorePause } : {}),

@@ -12,6 +12,7 @@
  * has confirmed the lease in time, before another worker may start them. The link decides that in its own thread.
  */
 import {
+  type Assignment,
   type DroverError,
   type ErrorCode,
   type Grant,
@@ -37,6 +38,7 @@ import { Reporter } from './reporter.js';
 import { Runner } from './runner.js';
 import { type CancelReason, Slots } from './slots.js';
 import { StallWatch } from './stall-watch.js';
+import { strictOptions } from './strict-options.js';
 import { Troubles } from './troubles.js';
 import { within } from './within.js';
 
@@ -86,6 +88,7 @@ export class Worker {
   readonly #progress: ProgressSender;
   readonly #window = new OfferWindow();
   readonly #stallWatch: StallWatch;
+  readonly #strict: (assignment: Assignment) => Assignment;
   readonly #runner: Runner;
   readonly #link: Link;
   #journal: Journal | undefined;
@@ -127,6 +130,7 @@ export class Worker {
       reportProgress: (attempt: Attempt, value: string) => this.#progress.report(attempt, value),
     };
     const { jobs, slots, logger } = options;
+    this.#strict = strictOptions(jobs);
     this.#runner = new Runner({ jobs, services, logger, slots });
     const run = (attempt: Attempt) => {
       attempt.hasRun = true;
@@ -297,7 +301,7 @@ export class Worker {
     switch (message.kind) {
       case 'assign':
         this.#window.received(message.jobs.length);
-        this.#slots.accept(message.jobs.filter((job) => !this.#reporter.has(job)));
+        this.#slots.accept(message.jobs.filter((job) => !this.#reporter.has(job)).map(this.#strict));
         if (this.#isUnfit() || this.#leasePhase !== 'trusted') this.#handBack();
         else if (this.#options.prefetch.isAdaptive) this.#stallWatch.watch();
         return;

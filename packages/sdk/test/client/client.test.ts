@@ -57,7 +57,8 @@ describe('enqueue', () => {
     const options = { queue: 'vip', delay: '2m', priority: undefined } as const;
     await clientOf({ url: server.url }).enqueue(greet, { at: 'now' }, options);
     const [job] = server.asked[0]?.jobs ?? [];
-    expect(job).toEqual({ id: job?.id, type: 'greet', queue: 'vip', delay: 120_000, payload: { at: 'now' } });
+    const sent = { type: 'greet', complete: true, queue: 'vip', delay: 120_000, payload: { at: 'now' } };
+    expect(job).toEqual({ id: job?.id, ...sent });
   });
 
   it('sends calls of one turn as one batch', async () => {

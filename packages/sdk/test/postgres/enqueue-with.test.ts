@@ -20,7 +20,7 @@ describe('enqueueWith', () => {
     const [type, payload, options] = queries[0]?.params ?? [];
     expect(type).toBe('mail');
     expect(JSON.parse(String(payload))).toEqual({ to: 'a' });
-    expect(JSON.parse(String(options))).toEqual({ id: job.id, timeout: 30_000, delay: 60_000 });
+    expect(JSON.parse(String(options))).toEqual({ id: job.id, complete: true, timeout: 30_000, delay: 60_000 });
   });
 
   it('adds many with one statement', async () => {
@@ -28,8 +28,8 @@ describe('enqueueWith', () => {
     const jobs = await enqueueManyWith(query, mail, [{ to: 'a' }, { to: 'b' }]);
     expect(queries).toHaveLength(1);
     expect(JSON.parse(String(queries[0]?.params[0]))).toEqual([
-      { id: jobs[0]?.id, type: 'mail', timeout: 30_000, payload: { to: 'a' } },
-      { id: jobs[1]?.id, type: 'mail', timeout: 30_000, payload: { to: 'b' } },
+      { id: jobs[0]?.id, type: 'mail', complete: true, timeout: 30_000, payload: { to: 'a' } },
+      { id: jobs[1]?.id, type: 'mail', complete: true, timeout: 30_000, payload: { to: 'b' } },
     ]);
   });
 });

@@ -55,7 +55,15 @@ function dueIn({ options }: JobToInsert): number | undefined {
 
 /** The assignment of a job that was granted with its insert: first attempt, first fence. */
 function firstAssignment({ id, type, queue = DEFAULT_QUEUE, payload, options }: JobToInsert): string {
-  const { maxAttempts = DEFAULT_MAX_ATTEMPTS } = options ?? {};
-  const parts = { id, type, queue, maxAttempts, payload, options: options ? JSON.stringify(options) : null };
+  const { maxAttempts = DEFAULT_MAX_ATTEMPTS, onLost } = options ?? {};
+  const parts = {
+    id,
+    type,
+    queue,
+    maxAttempts,
+    hold: onLost === 'hold',
+    payload,
+    options: options ? JSON.stringify(options) : null,
+  };
   return assignmentText({ ...parts, fence: 1, attempt: 1 });
 }

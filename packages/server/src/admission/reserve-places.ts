@@ -19,7 +19,7 @@ export function reservePlaces(deps: ReserveDeps, jobs: readonly JobToInsert[]): 
   const full = new Set<string>();
   return jobs.map((job) => {
     const session = reservePlace(deps, job, full);
-    return { job, sessionId: session?.id, session };
+    return { job: session ? asHeldBy(session, job) : job, sessionId: session?.id, session };
   });
 }
 
@@ -35,6 +35,12 @@ function reservePlace(
   if (session) session.arriving.add(id);
   else full.add(lane);
   return session;
+}
+
+/** As the claim does: where the job and the definition of its worker differ, the stricter policy for a loss applies. */
+function asHeldBy({ holdTypes }: Session, job: JobToInsert): JobToInsert {
+  if (job.options?.onLost === 'hold' || !holdTypes.includes(job.type)) return job;
+  return { ...job, options: { ...job.options, onLost: 'hold' } };
 }
 
 /** Gives back the places of jobs that could not be inserted. */

@@ -14,6 +14,7 @@ import type { RouteHandlers } from './route-handler.js';
 import { scheduleHandlers } from './schedules.js';
 import { statsHandlers } from './stats.js';
 import { tokenHandlers } from './tokens.js';
+import { typeHandlers } from './types.js';
 import { workerHandlers } from './workers.js';
 
 export type HandlersDeps = {
@@ -30,6 +31,7 @@ export function createHandlers({ engine, schedules, tokens, db, config }: Handle
     ...jobHandlers({ engine, db: db.reads, config }),
     ...queueHandlers({ db: db.reads, engine, hotCounts }),
     ...statsHandlers({ db: db.reads, hotCounts, beatMs: config.beatMs }),
+    ...typeHandlers({ db: db.reads, engine }),
     ...workerHandlers({ db: db.reads, engine, beatMs: config.beatMs }),
     ...healthHandlers({ db: db.control, engine }),
     ...scheduleHandlers(schedules),

@@ -6,6 +6,7 @@ import type { Runner } from '../db/database.js';
 import type { Engine } from '../engine/engine.js';
 import { checkedJob, checkedJobs, checkJobs } from '../new-jobs/check-jobs.js';
 import { toJobsToInsert } from '../new-jobs/job-to-insert.js';
+import { warningsOf } from '../new-jobs/known-types.js';
 import { findCancelledJob, findJob, findJobWithAttempts, findOutcome } from '../queries/find-job.js';
 import { listJobs } from '../queries/list-jobs.js';
 import type { RouteHandlers } from './route-handler.js';
@@ -26,25 +27,33 @@ type JobRoutes = Pick<
 >;
 
 export function jobHandlers({ engine, db, config }: JobsDeps): JobRoutes {
-  const limits = () => ({ payloadLimitBytes: config.payloadLimitBytes, nowMs: Date.now() });
+  const limits = async () => ({
+    ...{ payloadLimitBytes: config.payloadLimitBytes, nowMs: Date.now() },
+    types: await engine.types(),
+  });
 
   return {
     async enqueueJob({ body }) {
-      const job = checkedJob(body, limits());
+      const known = await limits();
+      const job = checkedJob(body, known);
       const existed = await engine.enqueue([job]);
-      return { id: job.id, created: existed.size === 0 };
+      return { id: job.id, created: existed.size === 0, ...warningsOf([job], known.types) };
     },
 
     async enqueueJobs({ body }) {
-      const jobs = checkedJobs(body.jobs, limits());
+      const known = await limits();
+      const jobs = checkedJobs(body.jobs, known);
       const existed = await engine.enqueue(jobs);
-      return { items: jobs.map(({ id }, place) => ({ id, created: !existed.has(place) })) };
+      const items = jobs.map(({ id }, place) => ({ id, created: !existed.has(place) }));
+      return { items, ...warningsOf(jobs, known.types) };
     },
 
     async enqueueBulk({ body }) {
-      const jobs = readBulk(body).flatMap(toJobsToInsert);
-      checkJobs(jobs, limits());
-      return { existed: [...(await engine.enqueue(jobs))] };
+      const known = await limits();
+      const jobs = readBulk(body).flatMap((group) => toJobsToInsert(group, known.types));
+      checkJobs(jobs, known);
+      const existed = [...(await engine.enqueue(jobs))];
+      return { existed, ...warningsOf(jobs, known.types) };
     },
 
     listJobs: ({ query }) => listJobs(db, query),

@@ -10,6 +10,7 @@ import { addPauseCommands } from './commands/pause.js';
 import { addScheduleCommands } from './commands/schedule.js';
 import { addServerCommand } from './commands/server.js';
 import { addTokenCommands } from './commands/token.js';
+import { addTypeCommands } from './commands/types.js';
 import { addWorkerCommand } from './commands/worker.js';
 import type { CliContext } from './context.js';
 import { describeError, EXIT_CODES, exitNameOf } from './exit-codes.js';
@@ -55,6 +56,7 @@ export function createProgram(context: CliContext): Command {
   addJobCommands(program, context);
   addScheduleCommands(program, context);
   addLookCommands(program, context);
+  addTypeCommands(program, context);
   addPauseCommands(program, context);
   addTokenCommands(program, context);
   return program;

@@ -1,5 +1,5 @@
 /** Calls a running server from a command. */
-import { type Client, createClient } from '@drover/sdk';
+import { type Client, createClient, type Logger } from '@drover/sdk';
 import type { Command } from 'commander';
 import { type CliContext, type GlobalOptions, settingsFor } from './context.js';
 import { printJson, printLine } from './output.js';
@@ -18,7 +18,12 @@ export async function withClient<Value>(
   const { settings, ...findings } = await settingsFor(command, 'client', context);
   for (const message of warningTexts(findings)) warn(command, context, message);
   const { url, token, ca, cert, key } = settings;
-  const client = createClient({ url, token, ca, cert, key, timeout: TIMEOUT, retries: RETRIES });
+  const logger: Logger = {
+    ...{ debug() {}, info() {} },
+    warn: (_, message) => warn(command, context, message),
+    error: (_, message) => warn(command, context, message),
+  };
+  const client = createClient({ url, token, ca, cert, key, logger, timeout: TIMEOUT, retries: RETRIES });
   try {
     return await work(client);
   } finally {

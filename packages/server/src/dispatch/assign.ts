@@ -9,6 +9,7 @@ export type Candidate = {
   groupKey: string;
   types: readonly string[];
   queues: readonly string[] | null;
+  holdTypes: readonly string[];
   ignoresPause: boolean;
   free: number;
 };
@@ -30,6 +31,7 @@ export function planSlots(candidates: readonly Candidate[], limit: number): Plan
       groupKey,
       types: first.types,
       queues: first.queues,
+      holdTypes: first.holdTypes,
       ignoresPause: first.ignoresPause,
       slots: mostFreeFirst(members, limit),
       free: members.reduce((sum, member) => sum + member.free, 0),

@@ -161,8 +161,8 @@ function bySession(claimed: ClaimedJob[], involved: Map<string, Involved>): Map<
 }
 
 function toCandidate(session: Session): Candidate {
-  const { id, groupKey, types, queues, ignoresPause } = session;
-  return { id, groupKey, types, queues, ignoresPause, free: freeSlots(session) };
+  const { id, groupKey, types, queues, holdTypes, ignoresPause } = session;
+  return { id, groupKey, types, queues, holdTypes, ignoresPause, free: freeSlots(session) };
 }
 
 function immediate(): Promise<void> {

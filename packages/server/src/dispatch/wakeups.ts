@@ -1,5 +1,6 @@
 /**
- * Hints between servers, by NOTIFY: "jobs are ready", "check for cancels", "check for pauses", "read tokens again". Nothing depends on
+ * Hints between servers, by NOTIFY: "jobs are ready", "check for cancels", "check for pauses", "read tokens again",
+ * "read job types again". Nothing depends on
  * them, because every server also polls. They are coalesced to one in HINT_PAUSE_MS and sent only while other servers
  * are known, because notifying commits are serialised (7.8k → 2.4k commits/s).
  */
@@ -9,7 +10,7 @@ import type { Runner } from '../db/database.js';
 import { DatabaseClient } from '../db/database-client.js';
 import { sql } from '../db/statement.js';
 
-export type Hint = 'ready' | 'cancel' | 'pause' | 'token';
+export type Hint = 'ready' | 'cancel' | 'pause' | 'token' | 'types';
 
 export type Wakeups = {
   start(): void;

@@ -7,6 +7,8 @@ import { listPauses, type PausedScope, type Pauses } from '../dispatch/pauses.js
 import type { Waiters } from '../dispatch/waiters.js';
 import type { Wakeups } from '../dispatch/wakeups.js';
 import type { JobToInsert } from '../new-jobs/job-to-insert.js';
+import type { KnownTypes } from '../new-jobs/known-types.js';
+import type { JobTypes } from '../sessions/job-types.js';
 import { pauseWorker, resumeWorker, setPaused } from '../sessions/pause-worker.js';
 import type { Sessions } from '../sessions/registry.js';
 import { EXPIRY_WARNING_MS, type Metrics } from '../telemetry/metrics.js';
@@ -20,6 +22,10 @@ export type Engine = {
    * shutting_down, database_unavailable.
    */
   enqueue(jobs: readonly JobToInsert[]): Promise<ReadonlySet<number>>;
+  /** The job types that workers have registered, as this server knows them. */
+  types(): Promise<KnownTypes>;
+  /** Forgets the definition of a type that no live worker offers. */
+  forgetType(type: string): Promise<'forgotten' | 'unknown' | 'in_use'>;
   cancel(id: string): Promise<'cancelled' | 'requested' | Refused>;
   retry(id: string): Promise<'done' | Refused>;
   /** Resolves when the job has finished, the time is over or the signal aborts. */
@@ -46,6 +52,7 @@ type EngineDeps = ChangeJobDeps & {
   admission: Pick<Admission, 'enqueue' | 'pending'>;
   waiters: Pick<Waiters, 'wait'>;
   pauses: Pauses;
+  types: Pick<JobTypes, 'known' | 'forget'>;
   sessions: Sessions;
   dispatcher: Pick<Dispatcher, 'wake'>;
   wakeups: Pick<Wakeups, 'tellOthers'>;
@@ -76,6 +83,8 @@ export function createEngine(deps: EngineDeps): Engine {
 
   return {
     enqueue: admission.enqueue,
+    types: deps.types.known,
+    forgetType: deps.types.forget,
     waitForFinish: deps.waiters.wait,
     cancel: (id) => cancelJob(deps, id),
     retry: (id) => retryJob(deps, id),

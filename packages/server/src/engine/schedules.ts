@@ -9,6 +9,8 @@ import type {
   ScheduleTiming,
 } from '@drover/protocol';
 import type { Database } from '../db/database.js';
+import { checkPayloadValue } from '../new-jobs/check-payload.js';
+import type { KnownTypes } from '../new-jobs/known-types.js';
 import { backfillSchedule } from '../schedules/backfill-schedule.js';
 import { deleteCalendar, getCalendar, listCalendars, putCalendar } from '../schedules/calendars.js';
 import { checkTiming } from '../schedules/check-schedule.js';
@@ -58,6 +60,7 @@ export type ScheduleEngineDeps = {
   report: Report;
   /** Called when a next time has changed, or jobs are ready. */
   onChange(): void;
+  types(): Promise<KnownTypes>;
   nowMs?: () => number;
 };
 
@@ -76,6 +79,8 @@ export function createScheduleEngine(deps: ScheduleEngineDeps): ScheduleEngine {
     get: (name) => findSchedule(reads, name),
 
     async put(name, schedule) {
+      const { type, payload = null, complete } = schedule.job;
+      if (complete !== true) checkPayloadValue((await deps.types()).get(type), payload, 'job.payload');
       await putSchedule(bulk, name, schedule, report);
       return changed(name);
     },

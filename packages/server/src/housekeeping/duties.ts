@@ -14,10 +14,12 @@ import { expireJobs, isAnythingToEnd } from '../lifecycle/expire.js';
 import { loseExpiredSessions } from '../lifecycle/lose.js';
 import { ensurePartitions, pruneHistory, pruneLanes, pruneOccurrences } from '../lifecycle/prune.js';
 import type { Publish } from '../lifecycle/publish.js';
+import type { JobTypes } from '../sessions/job-types.js';
 import { createLeases } from '../sessions/leases.js';
 import { passOnCancels } from '../sessions/pass-on-cancels.js';
 import { askSurplusToMove } from '../sessions/rebalance.js';
 import type { Registry } from '../sessions/registry.js';
+import { forgetOldTypes } from '../sessions/type-store.js';
 import type { Metrics } from '../telemetry/metrics.js';
 import { movePulse } from './beacon.js';
 import type { Cluster } from './cluster.js';
@@ -30,6 +32,8 @@ export type Duties = {
   lookForCancels(): void;
   /** Reads the pauses now instead of with the next beat. */
   lookForPauses(): void;
+  /** Reads the job types now instead of with the next beat. */
+  lookForTypes(): void;
 };
 
 type DutiesDeps = {
@@ -39,6 +43,7 @@ type DutiesDeps = {
   dispatcher: Pick<Dispatcher, 'wake' | 'compareAll'>;
   registry: Registry;
   pauses: Pauses;
+  types: Pick<JobTypes, 'refresh'>;
   logger: Logger;
   metrics: Metrics;
   beatMs: number;
@@ -66,7 +71,7 @@ const DRIFT = 0.01;
 const GRACE_MS = 1000;
 
 export function createDuties(deps: DutiesDeps): Duties {
-  const { serverId, cluster, dispatcher, registry, pauses, logger, metrics, beatMs, leaseMs, publish } = deps;
+  const { serverId, cluster, dispatcher, registry, pauses, types, logger, metrics, beatMs, leaseMs, publish } = deps;
   const { control, reads } = deps.db;
   const repairs = { db: control, logger, metrics, publish };
   const maxPulseAgeMs = Math.max(GAP_BEATS * beatMs, 3 * PULSE_EVERY_MS);
@@ -75,6 +80,7 @@ export function createDuties(deps: DutiesDeps): Duties {
   async function beat(): Promise<void> {
     await cluster.beat();
     await pauses.refresh(dispatcher);
+    await types.refresh();
   }
 
   async function pulse(): Promise<void> {
@@ -117,6 +123,9 @@ export function createDuties(deps: DutiesDeps): Duties {
     const { dropped } = await pruneHistory(reads, deps.retentionMs);
     await pruneOccurrences(reads, deps.retentionMs);
     await pruneLanes(reads);
+    const types = await forgetOldTypes(reads);
+    if (types.length > 0)
+      logger.info({ event: 'types.forgotten', types }, 'job types that no worker offers any more were forgotten');
     if (dropped.length > 0)
       logger.info({ event: 'history.dropped', dropped }, 'history past its retention was dropped');
   }
@@ -151,5 +160,6 @@ export function createDuties(deps: DutiesDeps): Duties {
     },
     lookForCancels: () => inBackground('passing on cancels', cancels()),
     lookForPauses: () => inBackground('reading pauses', pauses.refresh(dispatcher)),
+    lookForTypes: () => inBackground('reading job types', types.refresh()),
   };
 }

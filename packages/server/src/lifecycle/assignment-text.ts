@@ -8,6 +8,8 @@ export type AssignmentParts = {
   maxAttempts: number | string;
   /** Absent: none. */
   lostAttempts?: string | null;
+  /** It is held when its worker is lost. */
+  hold: boolean;
   /** JSON. */
   payload: string;
   /** A JSON object. */
@@ -22,10 +24,12 @@ export function assignmentText({
   attempt,
   maxAttempts,
   lostAttempts = null,
+  hold,
   payload,
   options,
 }: AssignmentParts): string {
   const lost = lostAttempts === null ? '' : `,"lostAttempts":${lostAttempts}`;
-  const more = options === null ? lost : `${lost},"options":${options}`;
+  const held = hold ? ',"hold":true' : '';
+  const more = options === null ? `${lost}${held}` : `${lost}${held},"options":${options}`;
   return `{"id":"${id}","fence":${fence},"type":"${type}","queue":"${queue}","attempt":${attempt},"maxAttempts":${maxAttempts}${more},"payload":${payload}}`;
 }

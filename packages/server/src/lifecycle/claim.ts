@@ -20,6 +20,8 @@ import { mayMove, stateAfter, stateLiteral } from './states.js';
 export type SlotGroup = {
   types: readonly string[];
   queues: readonly string[] | null;
+  /** Types that these workers define with `onLost: hold`: their jobs are held, whatever their own options say. */
+  holdTypes?: readonly string[];
   /** The session of each slot, in the order in which the slots are filled. */
   slots: readonly string[];
   /** These workers keep working when their queues, their types or the cluster are paused. */
@@ -46,12 +48,14 @@ type ClaimedRow = [
   payload: string,
   options: string | null,
   lostAttempts: string | null,
+  hold: string | null,
 ];
 
 const claim = sql('claim')`
 with slot_group as materialized (
   select *
-  from json_to_recordset($1) as g(ordinal int, types text[], queues text[], slots int[], ignores_pause boolean)
+  from json_to_recordset($1) as g(
+    ordinal int, types text[], queues text[], hold_types text[], slots int[], ignores_pause boolean)
 ), lane as (
   select distinct g.ordinal, cardinality(g.slots) as wanted, l.queue, l.type
   from slot_group g
@@ -104,7 +108,9 @@ with slot_group as materialized (
 )
 update drover.job j
 set state = ${stateAfter('claim', 'running')}, fence = j.fence + 1, attempt = j.attempt + 1, started_at = now(),
-  session_id = ($2::uuid[])[g.slots[p.place]]
+  session_id = ($2::uuid[])[g.slots[p.place]],
+  -- before the worker starts it, so that the stricter policy applies when it is lost
+  hold_if_lost = j.hold_if_lost or j.type = any(g.hold_types)
 from picked p
 join slot_group g on g.ordinal = p.ordinal
 -- by its address, which the lock above pins: a second look into an index would cost a fifth of the claim
@@ -112,7 +118,8 @@ join slot_group g on g.ordinal = p.ordinal
 where j.ctid = p.row_address and j.state is not distinct from ${stateLiteral('ready')} and p.place <= cardinality(g.slots)
 -- what is null costs neither side anything; these and the number of the session are 3 % of the claim's instructions
 returning j.id, g.slots[p.place], nullif(j.fence, 1), nullif(j.attempt, 1), nullif(j.max_attempts, ${DEFAULT_MAX_ATTEMPTS}),
-  j.type, j.queue, j.payload, j.options, nullif(j.lost_attempts, 0)`;
+  j.type, j.queue, j.payload, j.options, nullif(j.lost_attempts, 0),
+  nullif(j.hold_if_lost, false)`;
 
 export async function claimJobs(db: Runner, groups: readonly SlotGroup[]): Promise<ClaimedJob[]> {
   const sessions: string[] = [];
@@ -123,20 +130,21 @@ export async function claimJobs(db: Runner, groups: readonly SlotGroup[]): Promi
     numbers.set(session, number);
     return number;
   };
-  const slotGroups = groups.map(({ types, queues, slots, ignoresPause }, ordinal) => {
-    return { ordinal, types, queues, slots: slots.map(numberOf), ignores_pause: ignoresPause };
+  const slotGroups = groups.map(({ types, queues, holdTypes = [], slots, ignoresPause }, ordinal) => {
+    const rest = { hold_types: holdTypes, slots: slots.map(numberOf), ignores_pause: ignoresPause };
+    return { ordinal, types, queues, ...rest };
   });
   const rows = await db.runTexts(claim, [JSON.stringify(slotGroups), plainArray(sessions)]);
   return rows.map((row) => toClaimedJob(row as ClaimedRow, sessions));
 }
 
 function toClaimedJob(row: ClaimedRow, sessions: readonly string[]): ClaimedJob {
-  const [id, sessionNumber, fence, attempt, maxAttempts, type, queue, payload, options, lostAttempts] = row;
+  const [id, sessionNumber, fence, attempt, maxAttempts, type, queue, payload, options, lostAttempts, hold] = row;
   const parts = { id, fence: fence ?? 1, attempt: attempt ?? 1, maxAttempts: maxAttempts ?? DEFAULT_MAX_ATTEMPTS };
   return {
     id,
     fence: Number(parts.fence),
     sessionId: sessions[Number(sessionNumber) - 1] as string,
-    assignment: assignmentText({ ...parts, lostAttempts, type, queue, payload, options }),
+    assignment: assignmentText({ ...parts, lostAttempts, type, queue, payload, hold: hold !== null, options }),
   };
 }

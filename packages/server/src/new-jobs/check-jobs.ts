@@ -1,12 +1,17 @@
-/** What a new job must satisfy beyond its schema: the timestamp in its id, the size and depth of its payload. */
+/**
+ * What a new job must satisfy beyond its schema: the timestamp in its id, the size and depth of its payload, and the JSON
+ * Schema of its type if the job was added by name.
+ */
 import { DroverError, isTooDeep, LIMITS, type NewJob } from '@drover/protocol';
 import { afterIdsOf, ID_AHEAD_LIMIT_MS, isVersion7 } from '../base/id-time.js';
+import { checkPayloadText } from './check-payload.js';
 import { type JobToInsert, keyedId, toJobToInsert } from './job-to-insert.js';
+import { type KnownTypes, withDefaults } from './known-types.js';
 
 /** The most bytes that UTF-8 takes for a character of a string. */
 const UTF8_BYTES_PER_CHARACTER = 3;
 
-export type NewJobLimits = { payloadLimitBytes: number; nowMs: number };
+export type NewJobLimits = { payloadLimitBytes: number; nowMs: number; types: KnownTypes };
 
 /** The name of a field of the job in this place; undefined: the request has one job. */
 type FieldName = (name: string) => string;
@@ -34,7 +39,7 @@ function fieldOf(place: number): FieldName {
 function checkedNewJob(given: NewJob, limits: NewJobLimits, field: FieldName): JobToInsert {
   let job: JobToInsert;
   try {
-    job = toJobToInsert(given);
+    job = toJobToInsert(withDefaults(given, limits.types));
   } catch (error) {
     // JSON.stringify runs out of stack
     if (error instanceof RangeError) throw tooDeep(field('payload'));
@@ -55,6 +60,7 @@ function checkJob(job: JobToInsert, latestId: string, limits: NewJobLimits, fiel
     if (bytes > limit) throw tooLarge(field('payload'), limit, bytes);
   }
   if (isTooDeep(payload)) throw tooDeep(field('payload'));
+  if (!job.complete) checkPayloadText(limits.types.get(job.type), payload, field('payload'));
 }
 
 function tooLarge(field: string, limit: number, bytes: number): DroverError {

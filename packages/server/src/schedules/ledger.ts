@@ -17,9 +17,10 @@ export const RUN_MARK = `interval '1 microsecond'`;
  */
 export const madeJobs = (historyFrom: string) => `made as (
   select drover.insert_jobs(
-    array_agg(d.job_id), array_agg(t.job->>'type'), array_agg(t.job->>'queue'), array_agg(t.job->>'payload'), null,
+    array_agg(d.job_id), array_agg(t.job->>'type'), array_agg(coalesce(t.job->>'queue', k.defaults->>'queue')),
+    array_agg(t.job->>'payload'), null,
     array_agg((
-      coalesce((t.job->'options')::jsonb, '{}')
+      coalesce(k.defaults - 'queue', '{}') || coalesce((t.job->'options')::jsonb, '{}')
       || jsonb_build_object('occurrence', json_build_object('schedule', t.name, 'nominalAt', drover.iso(d.nominal_at)))
     )::json),
     ${historyFrom}
@@ -27,6 +28,8 @@ export const madeJobs = (historyFrom: string) => `made as (
   from decided d
   -- by its key and not from a CTE: those have no index, and 500 times 500 rows are 250,000 comparisons
   join drover.schedule t on ${byKey('t.id', 'd.schedule_id')}
+  -- as drover.insert_job_rows does
+  left join drover.job_type k on ${byKey('k.type', "t.job->>'type'")} and t.job->>'complete' is distinct from 'true'
   where d.state = 'fired'
   having count(*) > 0
 )`;

@@ -18,13 +18,16 @@ export const foundByRules = (rules: '$1' | '$2') => `zone_rules = ${rules}, next
     rules_outdated = coalesce(s.zone_rules > ${rules}, false)`;
 
 /** The job of a schedule as the database keeps it. A firing adds the id and the occurrence. `payload` is JSON text. */
-type JobRow = Pick<NewSchedule['job'], 'type' | 'queue'> & {
+type JobRow = Pick<NewSchedule['job'], 'type' | 'queue' | 'complete'> & {
   payload: string;
-  options: Omit<NewSchedule['job'], 'type' | 'queue' | 'payload'>;
+  options: Omit<NewSchedule['job'], 'type' | 'queue' | 'complete' | 'payload'>;
 };
 
-export function toJobRow({ type, queue, payload: _, ...options }: NewSchedule['job'], payloadText: string): string {
-  const row: JobRow = { type, queue, payload: payloadText, options };
+export function toJobRow(
+  { type, queue, complete, payload: _, ...options }: NewSchedule['job'],
+  payloadText: string,
+): string {
+  const row: JobRow = { type, queue, complete, payload: payloadText, options };
   return JSON.stringify(row);
 }
 
@@ -93,8 +96,9 @@ export function toSchedule(row: ScheduleRow): Schedule {
 }
 
 /** As it was given, so that the answer to `get` can be put again. */
-function toJobOptions({ type, queue, payload, options }: JobRow): Schedule['job'] {
-  return { type, payload: JSON.parse(payload) as unknown, ...(queue !== undefined && { queue }), ...options };
+function toJobOptions({ type, queue, complete, payload, options }: JobRow): Schedule['job'] {
+  const own = { ...(queue !== undefined && { queue }), ...(complete !== undefined && { complete }) };
+  return { type, payload: JSON.parse(payload) as unknown, ...own, ...options };
 }
 
 export function scheduleNotFound(name: string): DroverError {

@@ -9,6 +9,7 @@ import {
   type Outcome,
 } from '@drover/protocol';
 import { checkedJobs } from '../new-jobs/check-jobs.js';
+import { NO_TYPES } from '../new-jobs/known-types.js';
 
 export type OutcomeLimits = { payloadLimitBytes: number; resultLimitBytes: number };
 
@@ -31,7 +32,7 @@ export function limitOutcome(outcome: Outcome, limits: OutcomeLimits): Outcome {
     return refused(outcome, REFUSED_CODE, `the result is not JSON of at most ${LIMITS.payloadDepth} levels`);
   }
   try {
-    if (outcome.children) checkedJobs(outcome.children, { ...limits, nowMs: Date.now() });
+    if (outcome.children) checkedJobs(outcome.children, { ...limits, nowMs: Date.now(), types: NO_TYPES });
   } catch (error) {
     if (!(error instanceof DroverError)) throw error;
     return refused(outcome, error.code, `a child job was refused: ${error.message}`);

@@ -18,11 +18,13 @@ import { hashOfKey, notProven, type SessionProof } from './session-proof.js';
 
 const open = sql('session_open')`
 insert into drover.session as s
-  (id, server_id, connection, name, host, pid, sdk, types, queues, slots, ignores_pause, resume_key_hash, credential_proof, expires_at)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, decode($12, 'hex'), decode($13, 'hex'),
-  now() + $14::double precision * interval '1 millisecond')
+  (id, server_id, connection, name, host, pid, sdk, types, definition_hashes, queues, slots, ignores_pause, resume_key_hash,
+    credential_proof, expires_at)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, decode($13, 'hex'), decode($14, 'hex'),
+  now() + $15::double precision * interval '1 millisecond')
 on conflict (id) do update
-set server_id = excluded.server_id, connection = excluded.connection, types = excluded.types, queues = excluded.queues, slots = excluded.slots,
+set server_id = excluded.server_id, connection = excluded.connection, types = excluded.types,
+  definition_hashes = excluded.definition_hashes, queues = excluded.queues, slots = excluded.slots,
   ignores_pause = excluded.ignores_pause, beat_at = now(), expires_at = excluded.expires_at, missed_beats = 0,
   draining = false,
   -- a worker that was declared dead and comes back is alive; its jobs are not its own any more
@@ -131,9 +133,11 @@ export function openSession(
   hello: Hello,
   leaseMs: number,
   proof: SessionProof,
+  /** The hash of the definition of each type of the hello. */
+  hashes: readonly (string | null)[] = [],
 ): Promise<OpenedSession | undefined> {
   return db.transaction(async (tx) => {
-    const row = await takeOver(tx, serverId, hello, leaseMs, proof);
+    const row = await takeOver(tx, serverId, hello, leaseMs, proof, hashes);
     if (!row) return undefined;
     const inherited = await inheritJobs(tx, serverId, hello);
     const { own, undelivered } = await readHeld(tx, hello);
@@ -148,9 +152,10 @@ async function takeOver(
   hello: Hello,
   leaseMs: number,
   { keyHash, credentialProof }: SessionProof,
+  hashes: readonly (string | null)[],
 ): Promise<{ paused: boolean } | undefined> {
   const { sessionId, connection, name, host, pid, sdk, types, queues = null, slots, ignorePause = false } = hello;
-  const identity = [sessionId, serverId, connection, name, host, pid, sdk, types, queues, slots];
+  const identity = [sessionId, serverId, connection, name, host, pid, sdk, types, hashes, queues, slots];
   const [row] = await tx.run<{ paused: boolean }>(open, [...identity, ignorePause, keyHash, credentialProof, leaseMs]);
   if (row) return row;
   const [known] = await tx.run<{ proven: boolean | null }>(isProven, [sessionId, keyHash, credentialProof]);

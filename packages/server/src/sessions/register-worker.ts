@@ -6,6 +6,7 @@ import type { Logger } from 'pino';
 import type { TransactionRunner } from '../db/database.js';
 import type { Publish } from '../lifecycle/publish.js';
 import type { Channel } from './channel.js';
+import { definitionsOf, type JobTypes } from './job-types.js';
 import { openSession } from './open-session.js';
 import type { Registry } from './registry.js';
 import { createSession, holds, type Session } from './session.js';
@@ -16,6 +17,7 @@ export type RegistrationDeps = {
   logger: Logger;
   serverId: string;
   registry: Registry;
+  types: Pick<JobTypes, 'register'>;
   publish: Publish;
   beatMs: number;
   leaseMs: number;
@@ -40,9 +42,12 @@ export async function registerWorker(
   if (hello.clusterId !== undefined && hello.clusterId !== clusterId) throw wrongCluster(hello.clusterId, clusterId);
   const proof = proofOf(hello, credential);
   replaceOlder(registry, hello, proof);
-  const opened = await openSession(deps.db, serverId, hello, leaseMs, proof);
+  const definitions = definitionsOf(hello);
+  const hashes = definitions.map(({ hash }) => hash);
+  const opened = await openSession(deps.db, serverId, hello, leaseMs, proof, hashes);
   failpoint('session.opened');
   deps.publish(opened?.changes ?? []);
+  if (opened) await deps.types.register(hello, definitions);
   if (!channel.isOpen) return undefined;
   if (!opened) throw overtaken();
   // a newer connection may have come to this server while this one was opened

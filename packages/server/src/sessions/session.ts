@@ -24,9 +24,11 @@ export type Session = {
   readonly types: readonly string[];
   /** Null: every queue. */
   readonly queues: readonly string[] | null;
+  /** The types that it defines with `onLost: hold`. */
+  readonly holdTypes: readonly string[];
   readonly slots: number;
   readonly ignoresPause: boolean;
-  /** Workers that take the same types from the same queues have the same key. */
+  /** Workers that take the same types from the same queues, and hold the same of them, have the same key. */
   readonly groupKey: string;
   /** By job id: every grant that was sent to the worker and whose outcome is not acknowledged. */
   readonly grants: Map<string, HeldGrant>;
@@ -69,9 +71,11 @@ type Opened = { held: readonly Grant[]; paused: boolean; channel: Channel; proof
 
 export function createSession(hello: Hello, { held, paused, channel, proof }: Opened): Session {
   const { sessionId: id, connection, name, types, queues = null, slots, window, ignorePause = false } = hello;
+  const { definitions = [] } = hello;
+  const holdTypes = definitions.filter(({ defaults }) => defaults.onLost === 'hold').map(({ type }) => type);
   return {
-    ...{ id, connection, name, types, queues, slots, ignoresPause: ignorePause },
-    groupKey: groupKeyOf(types, queues, ignorePause),
+    ...{ id, connection, name, types, queues, holdTypes, slots, ignoresPause: ignorePause },
+    groupKey: groupKeyOf({ types, queues, holdTypes, ignoresPause: ignorePause }),
     grants: new Map(held.map((grant) => [grant.id, { fence: grant.fence, isSettling: false }])),
     ...{ settlingGrants: 0, settling: new Set(), arriving: new Set(), backlog: undefined },
     ...{ window, sent: 0, reserved: 0, draining: false, paused, suspected: false },
@@ -104,6 +108,9 @@ export function suits(session: Session, queue: string, type: string): boolean {
   return session.types.includes(type) && (session.queues === null || session.queues.includes(queue));
 }
 
-export function groupKeyOf(types: readonly string[], queues: readonly string[] | null, ignoresPause: boolean): string {
-  return JSON.stringify([[...types].sort(), queues === null ? null : [...queues].sort(), ignoresPause]);
+type Group = Pick<Session, 'types' | 'queues' | 'holdTypes' | 'ignoresPause'>;
+
+export function groupKeyOf({ types, queues, holdTypes, ignoresPause }: Group): string {
+  const ordered = [types, queues, holdTypes].map((names) => names && [...names].sort());
+  return JSON.stringify([...ordered, ignoresPause]);
 }

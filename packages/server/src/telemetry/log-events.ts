@@ -10,6 +10,9 @@ export const EVENTS = {
   'schedule.late': 'occurrences were fired late',
   'schedule.skipped': 'occurrences were skipped',
   'schedule.paused': 'schedule paused itself',
+  'type.conflict':
+    'live workers define this job type differently; jobs added by name follow the worker that started last',
+  'types.full': 'too many job types; the definitions of further ones are not kept',
   'certificate.expiring': 'certificate expires soon',
   'certificate.unusable': 'certificate files cannot be used; the server keeps its present certificate',
   'token.wrong': 'wrong tokens came from an address',
@@ -21,6 +24,9 @@ export type EventFields = {
   'schedule.late': { schedule: string; count: number; first: string; last: string; latenessMs: number };
   'schedule.skipped': { schedule: string; reason: string; count: number; first: string; last: string };
   'schedule.paused': { schedule: string; reason: 'failures' | 'unreadable'; err?: Error };
+  /** `worker` has just registered; `count` others differ from it, `others` are the names of some. */
+  'type.conflict': { type: string; worker: string; others: string[]; count: number };
+  'types.full': { limit: number; missing: number; first: string };
   /** `days` until it expires; negative after that. */
   'certificate.expiring': { file: string; expiresAt: string; days: number };
   'certificate.unusable': { reason: string };

@@ -39,7 +39,8 @@ async function ask(socket: WebSocket, ...frames: string[]): Promise<Map<number, 
 }
 
 /** A call that adds a job. */
-const callOf = (number: number, payload = '1', id = newId()) => `${number}\n{"type":"a","ids":["${id}"]}\n${payload}`;
+const callOf = (number: number, payload = '1', id = newId()) =>
+  `${number}\n{"type":"a","complete":true,"ids":["${id}"]}\n${payload}`;
 
 describe('calls', () => {
   test('are the requests of the HTTP API, with the same answers', async () => {
@@ -48,11 +49,14 @@ describe('calls', () => {
     const answers = await ask(
       socket,
       callOf(1, '{"line":"one\\ntwo"}', first),
-      `2\n{"type":"a","ids":["${second}"]}\n2\n{"type":"b","ids":["${third}"]}\n3`,
+      `2\n{"type":"a","complete":true,"ids":["${second}"]}\n2\n{"type":"b","complete":true,"ids":["${third}"]}\n3`,
     );
     expect(answers.get(1)).toMatchObject({ status: 201, body: '{"existed":[]}' });
     expect(answers.get(2)).toMatchObject({ status: 201, body: '{"existed":[]}' });
-    const again = await ask(socket, `3\n{"type":"a","ids":["${newId()}","${first}","${third}"]}\n1\n2\n3`);
+    const again = await ask(
+      socket,
+      `3\n{"type":"a","complete":true,"ids":["${newId()}","${first}","${third}"]}\n1\n2\n3`,
+    );
     expect(again.get(3)).toMatchObject({ status: 201, body: '{"existed":[1,2]}' });
     expect((await api.call(`/api/v1/jobs/${first}`)).body).toMatchObject({ payload: { line: 'one\ntwo' } });
     await api.call(`/api/v1/jobs/${first}/cancel`, { method: 'POST' });

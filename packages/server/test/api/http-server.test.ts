@@ -32,6 +32,8 @@ beforeEach(async () => {
   const db: Database = { control: runner, bulk: runner, reads: runner, url: () => '', close: async () => {} };
   const engine: Engine = {
     enqueue: (request) => enqueue(request),
+    types: async () => new Map(),
+    forgetType: async () => 'unknown',
     cancel: async () => 'not_found',
     retry: async () => 'not_found',
     fail: async () => 'not_found',
@@ -46,7 +48,7 @@ beforeEach(async () => {
   };
   const config = { host: '127.0.0.1', port: 0, tokens: [], insecure: true, payloadLimitBytes: 1000, beatMs: 1000 };
   const logger = pino({ level: 'warn' }, { write: (line: string) => void logged.push(JSON.parse(line)) });
-  const schedules = createScheduleEngine({ db, report() {}, onChange() {} });
+  const schedules = createScheduleEngine({ db, report() {}, onChange() {}, types: async () => new Map() });
   const tokens = createTokens({ db: runner, configured: [], onChange() {} });
   const handlers = createHandlers({ engine, schedules, tokens, db, config });
   const authenticator = createAuthenticator({

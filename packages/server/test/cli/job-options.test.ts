@@ -5,7 +5,8 @@ import { drover } from './run-cli.js';
 
 describe('the flags of job add', () => {
   it('cover every option that a job has', () => {
-    const fields = [...JOB_FLAGS.map(({ field }) => field), 'type', 'payload'];
+    // what is typed by hand is never complete
+    const fields = [...JOB_FLAGS.map(({ field }) => field), 'type', 'payload', 'complete'];
     expect(fields.sort()).toEqual(Object.keys(newJobSchema.shape).sort());
   });
 

@@ -145,3 +145,25 @@ test.each([
   const stubborn = await claimJobs(bench.db.control, [{ types: ['work'], queues: null, slots, ignoresPause: true }]);
   expect(stubborn).toHaveLength(1);
 });
+
+test('the claim makes a job one to hold if its worker defines it so, before the worker has it', async () => {
+  const slots = [newId(), newId(), newId()];
+  const claim = (holdTypes: string[]) =>
+    claimJobs(bench.db.control, [{ types: ['a', 'b'], queues: null, holdTypes, slots, ignoresPause: false }]);
+  const [careless, other, held] = await bench.add(
+    { type: 'a', onLost: 'rerun' },
+    { type: 'b' },
+    { type: 'b', onLost: 'hold' },
+  );
+  const grants = new Map((await claim(['a'])).map(({ id, assignment }) => [id, JSON.parse(assignment)]));
+  expect(await bench.row(careless as string)).toMatchObject({ state: 'running', hold_if_lost: true });
+  expect(await bench.row(other as string)).toMatchObject({ hold_if_lost: false });
+  expect(grants.get(careless as string)).toMatchObject({ hold: true });
+  expect(grants.get(held as string)).toMatchObject({ hold: true });
+  expect(grants.get(other as string)).not.toHaveProperty('hold');
+
+  // it stays so for a worker that defines it otherwise
+  await bench.pool.query(`update drover.job set state = 'ready', session_id = null where id = $1`, [careless]);
+  const [again] = await claim([]);
+  expect(JSON.parse(again?.assignment ?? '')).toMatchObject({ id: careless, hold: true });
+});

@@ -3,12 +3,13 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { checkedJob, checkedJobs, checkJobs } from '../../src/new-jobs/check-jobs.js';
 import type { JobToInsert } from '../../src/new-jobs/job-to-insert.js';
+import { NO_TYPES } from '../../src/new-jobs/known-types.js';
 
-const limits = { payloadLimitBytes: 1000, nowMs: Date.now() };
+const limits = { payloadLimitBytes: 1000, nowMs: Date.now(), types: NO_TYPES };
 const nested = (levels: number) => `${'['.repeat(levels)}${']'.repeat(levels)}`;
 const jobOf = (payload: string, id = newId()): JobToInsert => ({
   ...{ id, payload },
-  ...{ type: 'a', queue: undefined, options: undefined },
+  ...{ type: 'a', queue: undefined, options: undefined, complete: true },
 });
 
 /** How deep a value is nested. */
@@ -98,11 +99,12 @@ describe('a job', () => {
 
   test('that came as JSON is checked as the text that is stored', () => {
     const [first, second] = checkedJobs([{ type: 'a' }, { type: 'b', payload: { a: 1 }, priority: 3 }], limits);
-    expect(first).toEqual({ id: first?.id, type: 'a', queue: undefined, payload: 'null', options: undefined });
+    const plain = { queue: undefined, complete: false };
+    expect(first).toEqual({ ...plain, id: first?.id, type: 'a', payload: 'null', options: undefined });
     expect(second).toEqual({
+      ...plain,
       id: second?.id,
       type: 'b',
-      queue: undefined,
       payload: '{"a":1}',
       options: { priority: 3 },
     });

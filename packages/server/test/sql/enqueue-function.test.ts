@@ -191,7 +191,7 @@ describe('the same id', () => {
       ]),
     ).toEqual([id, id]);
     const { body } = await bench.call('/api/v1/jobs', { method: 'POST', body: { type, id, payload: 4 } });
-    expect(body).toEqual({ id, created: false });
+    expect(body).toMatchObject({ id, created: false });
     expect((await rowOf(id))?.payload).toBe(1);
 
     const { worker } = await register(bench.port, { types: [type] });

@@ -12,6 +12,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { insertJobs } from '../../src/admission/insert-jobs.js';
 import { checkedJob } from '../../src/new-jobs/check-jobs.js';
 import { keyedId } from '../../src/new-jobs/job-to-insert.js';
+import type { KnownType } from '../../src/new-jobs/known-types.js';
 import { createLifecycleBench, type LifecycleBench } from '../support/lifecycle.js';
 
 let bench: LifecycleBench;
@@ -20,6 +21,9 @@ let client: pg.PoolClient;
 beforeAll(async () => {
   bench = await createLifecycleBench();
   client = await bench.pool.connect();
+  await bench.pool.query('insert into drover.job_type (type, hash, defaults, defined_at) values ($1, $2, $3, now())', [
+    ...[DEFINED.type, DEFINED.hash, JSON.stringify(DEFINED.defaults)],
+  ]);
 });
 afterAll(async () => {
   client.release();
@@ -31,7 +35,25 @@ type Row = Record<string, unknown>;
 type Verdict = { fields: string[]; message: string } | { row: Row };
 
 const ID = newId();
-const LIMITS = { payloadLimitBytes: 1024 * 1024, nowMs: Date.now() };
+/** A type that workers have registered: its jobs get these defaults on both ways. */
+const DEFINED: KnownType = {
+  type: 'defined',
+  hash: 'abc',
+  defaults: {
+    ...{
+      queue: 'bank',
+      priority: 7,
+      maxAttempts: 1,
+      timeout: 5000,
+      retention: 60_000,
+      tags: ['money'],
+      onLost: 'hold',
+    },
+    ...{ onFailure: 'alarm', backoff: { kind: 'fixed', delay: 2000, jitter: 0.5 } },
+  },
+  payloadSchema: undefined,
+};
+const LIMITS = { payloadLimitBytes: 1024 * 1024, nowMs: Date.now(), types: new Map([[DEFINED.type, DEFINED]]) };
 /** What is known of two rows that were added one after the other. */
 const ROW_QUERY = `select to_jsonb(j) - '{id,order_key,created_at,run_at,expires_at,payload}'::text[]
     || jsonb_build_object('waits', extract(epoch from run_at - case when $2 then '1970-01-01Z' else created_at end),
@@ -306,6 +328,12 @@ const ALL = {
 /** Whole jobs, as text where an object cannot say it. */
 const whole: (readonly [what: string, text: string])[] = [
   ['every option', JSON.stringify(ALL)],
+  ['a defined type', '{"type":"defined","payload":1}'],
+  ['a defined type and every option', JSON.stringify({ ...ALL, type: 'defined' })],
+  ['a defined type and no tags', '{"type":"defined","tags":[],"delay":"5s"}'],
+  ['a complete job of a defined type', '{"type":"defined","complete":true,"maxAttempts":3}'],
+  ['an incomplete job of a defined type', '{"type":"defined","complete":false,"onLost":"rerun"}'],
+  ['a wrong complete', '{"type":"a","complete":"yes"}'],
   ['delay and runAt', JSON.stringify({ type: 'a', delay: 1, runAt: '2035-01-31T12:00:00Z' })],
   ['an id and a key', JSON.stringify({ type: 'a', id: ID, idempotencyKey: 'order-4711' })],
   ['the id of its key', JSON.stringify({ type: 'a', id: keyedId('a', 'order-1'), idempotencyKey: 'order-1' })],

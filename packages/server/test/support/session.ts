@@ -5,8 +5,14 @@ import { groupKeyOf, type Session } from '../../src/sessions/session.js';
 
 export function sessionOf(type: string, given: Partial<Session> = {}): Session {
   return {
-    ...{ id: newId(), connection: 1, name: 'w', types: [type], queues: null, slots: 1, ignoresPause: false },
-    ...{ groupKey: groupKeyOf([type], null, false), grants: new Map(), arriving: new Set(), settling: new Set() },
+    ...{ id: newId(), connection: 1, name: 'w', types: [type], queues: null, holdTypes: [], slots: 1 },
+    ignoresPause: false,
+    ...{
+      groupKey: groupKeyOf({ types: [type], queues: null, holdTypes: [], ignoresPause: false }),
+      grants: new Map(),
+      arriving: new Set(),
+      settling: new Set(),
+    },
     ...{ settlingGrants: 0, backlog: undefined },
     ...{ window: 1, sent: 0, reserved: 0, draining: false, paused: false, suspected: false },
     ...{ beat: 0, confirmedBeat: 0, lastBeatAt: 0, received: 0, laggingSince: undefined, trouble: undefined },

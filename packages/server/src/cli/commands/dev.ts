@@ -4,6 +4,7 @@
  * the worker finishes its jobs, then the server and the database stop.
  */
 import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { type Client, createClient, type Stats } from '@drover/sdk';
 import type { Command } from 'commander';
@@ -67,6 +68,19 @@ type DevParts = {
   teardown: Teardown;
 };
 
+/** A worker that cannot start says why itself. */
+const REGISTERED_WITHIN_MS = 10_000;
+const LOOK_EVERY_MS = 100;
+
+/** Jobs that are added by name need the types of the worker. */
+async function untilRegistered(client: Client, signal: AbortSignal): Promise<void> {
+  const deadline = performance.now() + REGISTERED_WITHIN_MS;
+  while (!signal.aborted && performance.now() < deadline) {
+    if ((await client.types()).length > 0) return;
+    await sleep(LOOK_EVERY_MS, undefined, { signal }).catch(() => {});
+  }
+}
+
 async function startAll(parts: DevParts): Promise<void> {
   const { settings, options, context, view, pretty, logger, signal, teardown } = parts;
   const startedAt = performance.now();
@@ -98,6 +112,7 @@ async function startAll(parts: DevParts): Promise<void> {
     view.update({ stats, address, upMs: performance.now() - startedAt, hint: hintFor(address) }),
   );
   teardown.add(async () => watch.stop());
+  await untilRegistered(client, signal);
   view.print(`Drover is ready at ${address}`);
   if (options.samples) {
     const samples = new AbortController();

@@ -32,7 +32,13 @@ beforeAll(async () => {
     ...{ ...common, registry: createRegistry(logger), progress: createProgressWriter(db.control) },
     outcomes: createOutcomes({ ...common, signal: new AbortController().signal }),
     ...{ beatMs: 1000, leaseMs: 10_000, limits: { payloadLimitBytes: 1000, resultLimitBytes: 1000 } },
-    ...{ clusterId: async () => 'here', servers: () => [], onRegistered() {}, onOffer() {} },
+    ...{
+      types: { async register() {} },
+      clusterId: async () => 'here',
+      servers: () => [],
+      onRegistered() {},
+      onOffer() {},
+    },
   });
   const principal = { name: 'one', role: 'worker', kind: 'configured', tokenId: null } as const;
   const open = { authorize: async () => ({ principal }), watch: () => () => {} };
