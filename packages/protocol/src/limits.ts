@@ -49,6 +49,8 @@ export const LIMITS = {
   /** Job types a worker may offer. */
   workerTypes: 1000,
   workerQueues: 1000,
+  /** Patterns for queues, or for types, of one token. */
+  scopePatterns: 100,
   /** Job types that the cluster knows by their definitions. */
   knownTypes: 2000,
   /** Characters of the JSON Schema of one payload. A worker leaves a longer one out. */

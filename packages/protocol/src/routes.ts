@@ -50,6 +50,11 @@ export type Route = {
   readonly summary: string;
   /** `admin` may do everything. */
   readonly roles: readonly Role[] | 'anyone';
+  /**
+   * Whether tokens that are limited to queues or types may call it: its handler checks what it touches, or it touches neither
+   * queues nor types. Absent: they may not.
+   */
+  readonly scope?: 'checked' | 'free';
   readonly params?: z.ZodType;
   readonly query?: z.ZodType;
   readonly body?: z.ZodType;
@@ -219,6 +224,7 @@ function pauseRoute<Kind extends 'queues' | 'types'>(kind: Kind, summary: string
     path: `/api/v1/${kind}/:name/pause`,
     summary,
     roles: ['operator', 'admin'],
+    scope: 'checked',
     params: namedParams,
     body: pauseBody,
     answer: pauseSchema,
@@ -231,11 +237,14 @@ function resumeRoute<Kind extends 'queues' | 'types'>(kind: Kind, summary: strin
     path: `/api/v1/${kind}/:name/resume`,
     summary,
     roles: ['operator', 'admin'],
+    scope: 'checked',
     params: namedParams,
     answer: z.object({ resumed: z.boolean() }),
   } as const;
 }
 
+/** Those who add jobs. */
+const adders = ['client', 'enqueue', 'operator', 'admin'] as const;
 const readers = ['viewer', 'operator', 'admin', 'client'] as const;
 const changers = ['operator', 'admin', 'client'] as const;
 
@@ -244,7 +253,8 @@ export const ROUTES = {
     method: 'POST',
     path: '/api/v1/jobs',
     summary: 'Add one job. A repetition with the same id adds no second job.',
-    roles: ['client', 'operator', 'admin'],
+    roles: adders,
+    scope: 'checked',
     body: newJobSchema,
     bodyBytes: LIMITS.jobRequestBytes,
     answer: enqueuedSchema.extend(warningsShape),
@@ -254,7 +264,8 @@ export const ROUTES = {
     method: 'POST',
     path: '/api/v1/jobs/batch',
     summary: `Add up to ${LIMITS.batchJobs} jobs: all of them or none.`,
-    roles: ['client', 'operator', 'admin'],
+    roles: adders,
+    scope: 'checked',
     body: z.strictObject({
       jobs: listSchema(newJobSchema, { max: LIMITS.batchJobs, checkLength: checkBatchSize }),
     }),
@@ -266,7 +277,8 @@ export const ROUTES = {
     method: 'POST',
     path: '/api/v1/jobs/bulk',
     summary: `Add up to ${LIMITS.batchJobs} jobs in the bulk format, whose payloads servers do not parse: all of them or none.`,
-    roles: ['client', 'operator', 'admin'],
+    roles: adders,
+    scope: 'checked',
     bodyType: BULK_MEDIA_TYPE,
     bodyBytes: LIMITS.requestBytes,
     answer: z.object({
@@ -280,6 +292,7 @@ export const ROUTES = {
     path: '/api/v1/jobs',
     summary: 'List jobs, newest id first.',
     roles: readers,
+    scope: 'checked',
     query: listJobsQuery,
     answer: pageOf(listedJobSchema),
   },
@@ -287,7 +300,8 @@ export const ROUTES = {
     method: 'GET',
     path: '/api/v1/jobs/:id',
     summary: 'One job with its attempts.',
-    roles: readers,
+    roles: [...readers, 'enqueue'],
+    scope: 'checked',
     params: idParams,
     answer: jobWithAttemptsSchema,
   },
@@ -297,6 +311,7 @@ export const ROUTES = {
     summary:
       'Cancel a job. A queued one ends at once; the handler of a running one is told to stop; a cancelled one stays so.',
     roles: changers,
+    scope: 'checked',
     params: idParams,
     answer: cancelledJobSchema,
   },
@@ -305,6 +320,7 @@ export const ROUTES = {
     path: '/api/v1/jobs/:id/retry',
     summary: 'Give a failed or cancelled job another attempt, or start a waiting one now.',
     roles: changers,
+    scope: 'checked',
     params: idParams,
     answer: jobSchema,
   },
@@ -313,6 +329,7 @@ export const ROUTES = {
     path: '/api/v1/jobs/:id/fail',
     summary: 'End an `unknown` job as failed, after a check that it did not do its work.',
     roles: ['operator', 'admin'],
+    scope: 'checked',
     params: idParams,
     body: z.strictObject({ reason: textSchema(LIMITS.errorMessageLength).min(1).optional() }).optional(),
     answer: jobSchema,
@@ -321,7 +338,8 @@ export const ROUTES = {
     method: 'GET',
     path: '/api/v1/jobs/:id/result',
     summary: 'The outcome of a job. Waits for it up to `wait`.',
-    roles: readers,
+    roles: [...readers, 'enqueue'],
+    scope: 'checked',
     params: idParams,
     query: z.strictObject({ wait: durationSchema.optional() }),
     answer: z.object({
@@ -337,6 +355,7 @@ export const ROUTES = {
     path: '/api/v1/queues',
     summary: 'Every queue with its counts.',
     roles: readers,
+    scope: 'checked',
     answer: z.object({ items: z.array(queueSchema) }),
   },
   listTypes: {
@@ -425,6 +444,7 @@ export const ROUTES = {
     path: '/api/v1/pauses',
     summary: 'What is paused, by whom and why.',
     roles: ['viewer', 'operator', 'admin'],
+    scope: 'checked',
     answer: z.object({ items: z.array(pauseSchema) }),
   },
   listSchedules: {
@@ -432,6 +452,7 @@ export const ROUTES = {
     path: '/api/v1/schedules',
     summary: 'List schedules by name.',
     roles: readers,
+    scope: 'checked',
     query: listSchedulesQuery,
     answer: pageOf(scheduleSchema),
   },
@@ -440,6 +461,7 @@ export const ROUTES = {
     path: '/api/v1/schedules/:name',
     summary: 'One schedule.',
     roles: readers,
+    scope: 'checked',
     params: namedParams,
     answer: scheduleSchema,
   },
@@ -448,6 +470,7 @@ export const ROUTES = {
     path: '/api/v1/schedules/:name',
     summary: 'Create or change a schedule. An identical request changes nothing.',
     roles: changers,
+    scope: 'checked',
     params: namedParams,
     body: newScheduleSchema,
     answer: scheduleSchema,
@@ -457,6 +480,7 @@ export const ROUTES = {
     path: '/api/v1/schedules/:name',
     summary: 'Delete a schedule. Its jobs stay.',
     roles: changers,
+    scope: 'checked',
     params: namedParams,
     answer: z.object({ deleted: z.boolean() }),
   },
@@ -465,6 +489,7 @@ export const ROUTES = {
     path: '/api/v1/schedules/:name/trigger',
     summary: 'Fire one occurrence now, even if the schedule is paused.',
     roles: changers,
+    scope: 'checked',
     params: namedParams,
     body: triggerSchema,
     answer: occurrenceSchema,
@@ -474,6 +499,7 @@ export const ROUTES = {
     path: '/api/v1/schedules/:name/pause',
     summary: 'Stop firing. Occurrences during the pause are skipped.',
     roles: changers,
+    scope: 'checked',
     params: namedParams,
     body: pauseBody,
     answer: scheduleSchema,
@@ -483,6 +509,7 @@ export const ROUTES = {
     path: '/api/v1/schedules/:name/resume',
     summary: 'Fire occurrences again, counted from now.',
     roles: changers,
+    scope: 'checked',
     params: namedParams,
     answer: scheduleSchema,
   },
@@ -491,6 +518,7 @@ export const ROUTES = {
     path: '/api/v1/schedules/:name/backfill',
     summary: `Fire the past occurrences of a time range that have no job, up to ${LIMITS.backfillOccurrences}.`,
     roles: changers,
+    scope: 'checked',
     params: namedParams,
     body: backfillSchema,
     answer: backfilledSchema,
@@ -500,6 +528,7 @@ export const ROUTES = {
     path: '/api/v1/schedules/:name/occurrences',
     summary: 'The result of each occurrence, latest first.',
     roles: readers,
+    scope: 'checked',
     params: namedParams,
     query: listOccurrencesQuery,
     answer: pageOf(occurrenceSchema),
@@ -509,6 +538,7 @@ export const ROUTES = {
     path: '/api/v1/schedules/preview',
     summary: 'The next times of a schedule that need not exist.',
     roles: readers,
+    scope: 'free',
     body: previewRequestSchema,
     answer: previewSchema,
   },
@@ -517,6 +547,7 @@ export const ROUTES = {
     path: '/api/v1/calendars',
     summary: 'Every calendar of excluded days.',
     roles: readers,
+    scope: 'free',
     answer: z.object({ items: z.array(calendarSchema) }),
   },
   getCalendar: {
@@ -524,6 +555,7 @@ export const ROUTES = {
     path: '/api/v1/calendars/:name',
     summary: 'One calendar.',
     roles: readers,
+    scope: 'free',
     params: namedParams,
     answer: calendarSchema,
   },

@@ -1,10 +1,11 @@
 /** Tokens: who may call a server, and what for. */
 import { z } from 'zod';
 import { durationSchema } from './duration.js';
-import { nameSchema } from './fields.js';
+import { listSchema, nameSchema } from './fields.js';
+import { LIMITS } from './limits.js';
 
 /** A token has one role; `admin` may do everything. */
-export const ROLES = ['viewer', 'operator', 'admin', 'client', 'worker'] as const;
+export const ROLES = ['viewer', 'operator', 'admin', 'client', 'enqueue', 'worker'] as const;
 export type Role = (typeof ROLES)[number];
 
 /** Marks a token of the database, also for scanners that look for secrets: `drv_`, its id, `_`, 256 random bits. */
@@ -20,11 +21,37 @@ const lifetimeSchema = z
 const DEFAULT_LIFETIME = '90d';
 const DEFAULT_OVERLAP = '1h';
 
-export const newTokenSchema = z.strictObject({
-  name: nameSchema,
-  role: z.enum(ROLES),
-  expires: lifetimeSchema.prefault(DEFAULT_LIFETIME),
-});
+/** The name of a queue or a type, in which `*` stands for any characters. */
+const patternSchema = z
+  .string()
+  .max(LIMITS.nameLength)
+  .regex(
+    /^[A-Za-z0-9_*][A-Za-z0-9_.:/@*-]*$/,
+    'expected a name in which * stands for any characters, such as "mail.*"',
+  );
+const patternsSchema = listSchema(patternSchema, { min: 1, max: LIMITS.scopePatterns });
+
+export const newTokenSchema = z
+  .strictObject({
+    name: nameSchema,
+    role: z.enum(ROLES),
+    expires: lifetimeSchema.prefault(DEFAULT_LIFETIME),
+    /** The queues and types that it may use. Absent: all. */
+    queues: patternsSchema.optional(),
+    types: patternsSchema.optional(),
+    /** Whether it may read payloads, results, progress and errors. */
+    payloads: z.boolean().default(true),
+  })
+  .check((context) => {
+    const { role, queues, types, payloads } = context.value;
+    const refuse = (field: string, message: string) =>
+      context.issues.push({ code: 'custom', path: [field], message, input: context.value[field as 'role'] });
+    const scope = queues ? 'queues' : types ? 'types' : undefined;
+    if (role === 'admin' && scope)
+      refuse(scope, 'expected none, because a token with the role admin may do everything');
+    if (role === 'admin' && !payloads) refuse('payloads', 'expected true, because the role admin may do everything');
+    if (role === 'worker' && !payloads) refuse('payloads', 'expected true, because workers need payloads');
+  });
 export type NewToken = z.output<typeof newTokenSchema>;
 export type NewTokenInput = z.input<typeof newTokenSchema>;
 
@@ -49,6 +76,10 @@ export const tokenSchema = z.object({
   name: z.string(),
   role: z.enum(ROLES),
   state: z.enum(TOKEN_STATES),
+  /** Null: all. */
+  queues: z.array(z.string()).nullable(),
+  types: z.array(z.string()).nullable(),
+  payloads: z.boolean(),
   createdBy: z.string().nullable(),
   createdAt: z.string().nullable(),
   rotatedAt: z.string().nullable(),

@@ -9,6 +9,11 @@ create table drover.token (
   -- the secret before the last rotation, valid beside the new one
   previous_hash bytea,
   previous_until timestamptz,
+  -- patterns of the queues and types that it may use; null: all
+  queues text[],
+  types text[],
+  -- whether it may read payloads, results, progress and errors
+  payloads boolean not null default true,
   created_by text not null,
   created_at timestamptz not null default now(),
   rotated_at timestamptz,

@@ -213,7 +213,7 @@ function buildTraffic({ config, logger, identity, metrics, db, stopping }: Base,
   });
   const stream = createWorkerStream({
     ...{ sessions: workers, logger, watch: knownTokens.watch },
-    authorize: createAuthorizer(config, authenticator, ['worker']),
+    authorize: createAuthorizer(config, authenticator, { roles: ['worker'], scope: 'checked' }),
   });
   return { outcomes, progress, admission, stream };
 }
@@ -258,13 +258,13 @@ function buildApi({ config, logger, identity, metrics, db }: Base, parts: ApiPar
   const http = createHttpServer({ handlers, authenticator, config, logger, serverId, memory });
   const calls = createCallStream({
     ...{ handlers, logger, memory, watch: knownTokens.watch },
-    authorize: createAuthorizer(config, authenticator, ROUTES[CALLED_ROUTE].roles),
+    authorize: createAuthorizer(config, authenticator, ROUTES[CALLED_ROUTE]),
   });
   routeUpgrades(
     http.server,
     { [STREAM_PATH]: stream, [CALLS_PATH]: calls },
     {
-      requireKnown: createAuthorizer(config, authenticator, 'anyone'),
+      requireKnown: createAuthorizer(config, authenticator, { roles: 'anyone' }),
       headersOf: (error) => ({ 'drover-server': serverId, ...errorHeaders(error) }),
     },
   );

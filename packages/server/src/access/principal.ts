@@ -1,5 +1,6 @@
 /** Who calls. Everything that decides or records by caller gets this one type. */
 import type { Role } from '@drover/protocol';
+import type { Scope } from './scope.js';
 
 /** `open`: the server has no credentials and lets everyone do everything. */
 export type PrincipalKind = 'token' | 'configured' | 'certificate' | 'open';
@@ -11,7 +12,14 @@ export type Principal = {
   readonly kind: PrincipalKind;
   /** The id of a token of the database. */
   readonly tokenId: string | null;
+  /** Undefined: all queues and types, so that callers without a scope take one comparison. */
+  readonly scope: Scope | undefined;
+  /** Whether it may read payloads, results, progress and errors. */
+  readonly payloads: boolean;
 };
+
+/** Without limits but those of its role. */
+export const UNLIMITED = { tokenId: null, scope: undefined, payloads: true } as const;
 
 /** A principal with where its request came from. */
 export type Caller = {

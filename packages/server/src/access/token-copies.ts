@@ -1,6 +1,7 @@
 /** Tokens of the database as this server has read them. */
 import { timingSafeEqual } from 'node:crypto';
 import type { Principal } from './principal.js';
+import { scopeOf } from './scope.js';
 import type { GivenToken } from './token-secret.js';
 import type { StoredToken } from './token-table.js';
 
@@ -91,6 +92,6 @@ export function matchSecret(copy: TokenCopy, { hash }: GivenToken, now: number):
   return copy.principal;
 }
 
-function principalOf({ id, name, role }: StoredToken): Principal {
-  return { name, role, kind: 'token', tokenId: id };
+function principalOf({ id, name, role, queues, types, payloads }: StoredToken): Principal {
+  return { name, role, kind: 'token', tokenId: id, scope: scopeOf(queues, types), payloads };
 }

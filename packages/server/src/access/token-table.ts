@@ -11,6 +11,7 @@ const UNIQUE_VIOLATION = '23505';
 
 const COLUMNS = `id::text as id, 'token' as kind, name, role,
   case when revoked_at is not null then 'revoked' when expires_at <= now() then 'expired' else 'active' end as state,
+  queues, types, payloads,
   created_by as "createdBy", drover.iso(created_at) as "createdAt", drover.iso(rotated_at) as "rotatedAt",
   drover.iso(expires_at) as "expiresAt", case when previous_until > now() then drover.iso(previous_until) end as "overlapUntil",
   drover.iso(last_used_at) as "lastUsedAt", drover.iso(revoked_at) as "revokedAt", revoked_by as "revokedBy"`;
@@ -19,8 +20,8 @@ const IS_VALID = 'revoked_at is null and (expires_at is null or expires_at > now
 const inMs = (parameter: string) => `now() + ${parameter}::double precision * interval '1 millisecond'`;
 
 const create = sql('token_create')`
-insert into drover.token (id, name, role, hash, created_by, expires_at)
-values ($1, $2, $3, decode($4, 'hex'), $5, ${inMs('$6')})
+insert into drover.token (id, name, role, hash, created_by, expires_at, queues, types, payloads)
+values ($1, $2, $3, decode($4, 'hex'), $5, ${inMs('$6')}, $7, $8, $9)
 returning ${COLUMNS}`;
 
 const list = sql('token_list')`
@@ -45,7 +46,7 @@ returning ${COLUMNS}`;
 const leftMs = (time: string) => `extract(epoch from ${time} - now())::double precision * 1000`;
 
 const read = sql('token_read')`
-select t.id::text as id, t.name, t.role, encode(t.hash, 'hex') as hash, ${leftMs('t.expires_at')} as "leftMs",
+select t.id::text as id, t.name, t.role, t.queues, t.types, t.payloads, encode(t.hash, 'hex') as hash, ${leftMs('t.expires_at')} as "leftMs",
   encode(t.previous_hash, 'hex') as "previousHash", ${leftMs('t.previous_until')} as "previousLeftMs"
 from unnest($1::uuid[]) as wanted(id)
 join drover.token t on ${byKey('t.id', 'wanted.id')}
@@ -59,8 +60,11 @@ where ${byKey('t.id', 'u.id')}`;
 
 const anyValid = sql('token_any')`select from drover.token where ${IS_VALID} limit 1`;
 
+/** Null: all. */
+type Limits = { queues: string[] | null; types: string[] | null; payloads: boolean };
+
 /** A valid token, with what is left of its time. */
-export type StoredToken = {
+export type StoredToken = Limits & {
   id: string;
   name: string;
   role: Role;
@@ -71,13 +75,13 @@ export type StoredToken = {
   previousLeftMs: number | null;
 };
 
-export type TokenToCreate = { id: string; name: string; role: Role; hash: Buffer; lifetimeMs: number | null };
+export type TokenToCreate = Limits & { id: string; name: string; role: Role; hash: Buffer; lifetimeMs: number | null };
 
 /** Throws token_exists. */
 export async function createToken(db: Runner, token: TokenToCreate, by: string): Promise<Token> {
-  const { id, name, role, hash, lifetimeMs } = token;
+  const { id, name, role, hash, lifetimeMs, queues, types, payloads } = token;
   try {
-    const values = [id, name, role, hash.toString('hex'), by, lifetimeMs];
+    const values = [id, name, role, hash.toString('hex'), by, lifetimeMs, queues, types, payloads];
     return (await db.run<Token>(create, values))[0] as Token;
   } catch (error) {
     if (!(error instanceof DatabaseError) || error.sqlState !== UNIQUE_VIOLATION) throw error;

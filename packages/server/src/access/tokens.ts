@@ -33,8 +33,8 @@ export type TokensDeps = {
 export async function issueToken(db: Runner, token: NewToken, by: string): Promise<TokenWithSecret> {
   const id = newId();
   const { secret, hash } = createSecret(id);
-  const { name, role, expires: lifetimeMs } = token;
-  return { ...(await createToken(db, { id, name, role, hash, lifetimeMs }, by)), secret };
+  const { name, role, expires: lifetimeMs, queues = null, types = null, payloads } = token;
+  return { ...(await createToken(db, { id, name, role, hash, lifetimeMs, queues, types, payloads }, by)), secret };
 }
 
 export function createTokens({ db, configured, onChange }: TokensDeps): Tokens {
@@ -61,6 +61,16 @@ export function createTokens({ db, configured, onChange }: TokensDeps): Tokens {
 
 /** What the table has and the configuration has not. */
 const OF_CONFIGURATION = {
-  ...{ id: null, state: 'active' as const, createdBy: null, createdAt: null, rotatedAt: null, expiresAt: null },
+  ...{
+    id: null,
+    state: 'active' as const,
+    queues: null,
+    types: null,
+    payloads: true,
+    createdBy: null,
+    createdAt: null,
+    rotatedAt: null,
+    expiresAt: null,
+  },
   ...{ overlapUntil: null, lastUsedAt: null, revokedAt: null, revokedBy: null },
 };

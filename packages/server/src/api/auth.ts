@@ -13,18 +13,20 @@ import type { Socket } from 'node:net';
 import { DroverError, type Route } from '@drover/protocol';
 import type { AddressOf } from '../access/client-address.js';
 import type { KnownTokens } from '../access/known-tokens.js';
-import type { Caller, Principal } from '../access/principal.js';
+import { type Caller, type Principal, UNLIMITED } from '../access/principal.js';
 import { readToken } from '../access/token-secret.js';
 import type { WrongTokens } from '../access/wrong-tokens.js';
 import { type ConfiguredClient, isOpen, type ServerConfig } from '../config/server-config.js';
 import { certificateNames, normalName } from '../tls/certificate-names.js';
 import { createBrowserGuard } from './browser-guard.js';
 
-type Roles = Route['roles'];
+/** What a route demands of its callers. */
+export type Access = Pick<Route, 'roles' | 'scope'>;
+const FOR_ANYONE: Access = { roles: 'anyone', scope: 'free' };
 
 export type Authenticator = {
   /** Who calls, with a role that may do this. Throws unauthenticated, forbidden, too_many_attempts. */
-  admit(request: Credentials, roles: Roles): Caller | Promise<Caller>;
+  admit(request: Credentials, access: Access): Caller | Promise<Caller>;
   /** The same for anyone whom this server knows. */
   admitKnown(request: Credentials): Promise<Caller>;
 };
@@ -41,7 +43,7 @@ type AuthenticatorDeps = {
   addressOf: AddressOf;
 };
 
-const OWNER: Principal = { name: 'owner', role: 'admin', kind: 'open', tokenId: null };
+const OWNER: Principal = { name: 'owner', role: 'admin', kind: 'open', ...UNLIMITED };
 
 /** One scheme, one space, one token without spaces. Longer tokens are never ours. */
 const BEARER_PATTERN = /^Bearer +([^\s,]{1,4096}) *$/i;
@@ -52,7 +54,7 @@ export function createAuthenticator({ config, known, wrong, addressOf }: Authent
   const stranger = isOpen(config) ? OWNER : undefined;
 
   /** Undefined: no credential, or an unknown one. */
-  function find(request: Credentials, roles: Roles): Principal | undefined | Promise<Principal | undefined> {
+  function find(request: Credentials, { roles }: Access): Principal | undefined | Promise<Principal | undefined> {
     const { authorization } = request.headers;
     if (authorization === undefined) return ofCertificate(request.socket) ?? stranger;
     const text = BEARER_PATTERN.exec(authorization)?.[1];
@@ -70,25 +72,25 @@ export function createAuthenticator({ config, known, wrong, addressOf }: Authent
     return undefined;
   }
 
-  function callerOf(request: Credentials, principal: Principal | undefined, roles: Roles): Caller {
+  function callerOf(request: Credentials, principal: Principal | undefined, access: Access): Caller {
     requireKnown(principal);
-    requireRole(principal, roles);
+    requireAccess(principal, access);
     return { principal, address: addressOf(request) };
   }
 
   return {
-    admit(request, roles) {
-      const principal = find(request, roles);
-      if (!(principal instanceof Promise)) return callerOf(request, principal, roles);
-      return principal.then((found) => callerOf(request, found, roles));
+    admit(request, access) {
+      const principal = find(request, access);
+      if (!(principal instanceof Promise)) return callerOf(request, principal, access);
+      return principal.then((found) => callerOf(request, found, access));
     },
-    admitKnown: async (request) => callerOf(request, await find(request, 'anyone'), 'anyone'),
+    admitKnown: async (request) => callerOf(request, await find(request, FOR_ANYONE), FOR_ANYONE),
   };
 }
 
 function configuredReader(tokens: ServerConfig['tokens']): (text: string | undefined) => Principal | undefined {
   const known = tokens.map(({ name, role, token }) => {
-    const principal: Principal = { name, role, kind: 'configured', tokenId: null };
+    const principal: Principal = { name, role, kind: 'configured', ...UNLIMITED };
     return { principal, hash: hashOf(token) };
   });
   return (text) => {
@@ -106,7 +108,7 @@ function configuredReader(tokens: ServerConfig['tokens']): (text: string | undef
 function certificateReader(clients: readonly ConfiguredClient[]): (socket: Socket) => Principal | undefined {
   if (clients.length === 0) return () => undefined;
   const known = clients.map(({ name, role, san }) => {
-    const principal: Principal = { name, role, kind: 'certificate', tokenId: null };
+    const principal: Principal = { name, role, kind: 'certificate', ...UNLIMITED };
     return { principal, san: normalName(san) };
   });
   const found = new WeakMap<Socket, Principal | 'stranger'>();
@@ -121,12 +123,16 @@ function certificateReader(clients: readonly ConfiguredClient[]): (socket: Socke
   };
 }
 
-/** Throws unless the principal has one of these roles. `admin` may do everything. */
-function requireRole(principal: Principal, roles: Roles): void {
-  if (roles === 'anyone' || principal.role === 'admin' || roles.includes(principal.role)) return;
+/** Throws unless the principal has one of these roles, and no scope where scopes are not checked. */
+function requireAccess({ name, role, scope: limit }: Principal, { roles, scope }: Access): void {
+  if (roles === 'anyone' || role === 'admin') return;
+  if (!roles.includes(role)) {
+    throw new DroverError('forbidden', `"${name}" has the role ${role}, this needs ${roles.join(' or ')}`);
+  }
+  if (limit === undefined || scope !== undefined) return;
   throw new DroverError(
     'forbidden',
-    `"${principal.name}" has the role ${principal.role}, this needs ${roles.length > 0 ? roles.join(' or ') : 'admin'}`,
+    `"${name}" is limited to some queues or types, this needs a token for all of them`,
   );
 }
 
@@ -142,12 +148,12 @@ function requireKnown(principal: Principal | undefined): asserts principal is Pr
 export function createAuthorizer(
   config: Pick<ServerConfig, 'host' | 'tokens' | 'insecure' | 'tls'>,
   authenticator: Authenticator,
-  roles: Roles,
+  access: Access,
 ): Authorize {
   const browserGuard = createBrowserGuard(config);
   return async (request) => {
     browserGuard.check(request);
-    return authenticator.admit(request, roles);
+    return authenticator.admit(request, access);
   };
 }
 

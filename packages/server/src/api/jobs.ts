@@ -1,5 +1,7 @@
 /** The routes under /jobs. */
 import { DroverError, isFinished, type JobState, LIMITS, readBulk, statesBefore } from '@drover/protocol';
+import type { Caller } from '../access/principal.js';
+import { requireInScope } from '../access/scope.js';
 import { JsonText } from '../base/json-text.js';
 import type { ServerConfig } from '../config/server-config.js';
 import type { Runner } from '../db/database.js';
@@ -7,7 +9,8 @@ import type { Engine } from '../engine/engine.js';
 import { checkedJob, checkedJobs, checkJobs } from '../new-jobs/check-jobs.js';
 import { toJobsToInsert } from '../new-jobs/job-to-insert.js';
 import { warningsOf } from '../new-jobs/known-types.js';
-import { findCancelledJob, findJob, findJobWithAttempts, findOutcome } from '../queries/find-job.js';
+import { findCancelledJob, findJob, findJobWithAttempts, findOutcome, hiddenOutcome } from '../queries/find-job.js';
+import { isJobInScope, lanesInScope } from '../queries/lanes-in-scope.js';
 import { listJobs } from '../queries/list-jobs.js';
 import type { RouteHandlers } from './route-handler.js';
 
@@ -27,74 +30,97 @@ type JobRoutes = Pick<
 >;
 
 export function jobHandlers({ engine, db, config }: JobsDeps): JobRoutes {
+  /** A job outside of the caller's scope does not exist for the caller. */
+  async function requireVisible({ principal: { scope } }: Caller, id: string): Promise<void> {
+    if (scope !== undefined && !(await isJobInScope(db, scope, id))) throw notFound(id);
+  }
+
   const limits = async () => ({
     ...{ payloadLimitBytes: config.payloadLimitBytes, nowMs: Date.now() },
     types: await engine.types(),
   });
 
   return {
-    async enqueueJob({ body }) {
+    async enqueueJob({ body, by }) {
       const known = await limits();
       const job = checkedJob(body, known);
+      requireInScope(by.principal, [job], (name) => name);
       const existed = await engine.enqueue([job]);
       return { id: job.id, created: existed.size === 0, ...warningsOf([job], known.types) };
     },
 
-    async enqueueJobs({ body }) {
+    async enqueueJobs({ body, by }) {
       const known = await limits();
       const jobs = checkedJobs(body.jobs, known);
+      requireInScope(by.principal, jobs, fieldInBatch);
       const existed = await engine.enqueue(jobs);
       const items = jobs.map(({ id }, place) => ({ id, created: !existed.has(place) }));
       return { items, ...warningsOf(jobs, known.types) };
     },
 
-    async enqueueBulk({ body }) {
+    async enqueueBulk({ body, by }) {
       const known = await limits();
       const jobs = readBulk(body).flatMap((group) => toJobsToInsert(group, known.types));
       checkJobs(jobs, known);
+      requireInScope(by.principal, jobs, fieldInBatch);
       const existed = [...(await engine.enqueue(jobs))];
       return { existed, ...warningsOf(jobs, known.types) };
     },
 
-    listJobs: ({ query }) => listJobs(db, query),
+    async listJobs({ query, by: { principal } }) {
+      const lanes = principal.scope && (await lanesInScope(db, principal.scope));
+      return listJobs(db, query, { lanes, isHidden: !principal.payloads });
+    },
 
-    getJob: async ({ params }) => found(await findJobWithAttempts(db, params.id), params.id),
+    async getJob({ params, by }) {
+      await requireVisible(by, params.id);
+      return found(await findJobWithAttempts(db, params.id, !by.principal.payloads), params.id);
+    },
 
-    async cancelJob({ params }) {
+    async cancelJob({ params, by }) {
+      await requireVisible(by, params.id);
       const outcome = await engine.cancel(params.id);
       if (outcome === 'not_found') throw notFound(params.id);
       const alreadyCancelled = typeof outcome === 'object' && outcome.wrongState === 'cancelled';
       if (typeof outcome === 'object' && !alreadyCancelled) throw wrongState('cancel', params.id, outcome.wrongState);
-      return found(await findCancelledJob(db, params.id, alreadyCancelled), params.id);
+      return found(
+        await findCancelledJob(db, params.id, { alreadyCancelled, isHidden: !by.principal.payloads }),
+        params.id,
+      );
     },
 
-    async retryJob({ params }) {
+    async retryJob({ params, by }) {
+      await requireVisible(by, params.id);
       const outcome = await engine.retry(params.id);
       if (outcome === 'not_found') throw notFound(params.id);
       if (outcome !== 'done') throw wrongState('retry', params.id, outcome.wrongState);
-      return found(await findJob(db, params.id), params.id);
+      return found(await findJob(db, params.id, !by.principal.payloads), params.id);
     },
 
     async failJob({ params, by, body }) {
+      await requireVisible(by, params.id);
       const outcome = await engine.fail(params.id, body?.reason ?? `failed by ${by.principal.name}`);
       if (outcome === 'not_found') throw notFound(params.id);
       if (outcome !== 'done') throw wrongState('fail', params.id, outcome.wrongState);
-      return found(await findJob(db, params.id), params.id);
+      return found(await findJob(db, params.id, !by.principal.payloads), params.id);
     },
 
-    async jobResult({ params: { id }, query, gone }) {
+    async jobResult({ params: { id }, query, gone, by }) {
+      await requireVisible(by, id);
       const waitMs = Math.min(query.wait ?? 0, LIMITS.resultWaitMs);
       let outcome = found(await findOutcome(db, id), id);
       if (waitMs > 0 && !isFinished(outcome.state)) {
         await engine.waitForFinish(id, waitMs, gone());
         outcome = found(await findOutcome(db, id), id);
       }
-      const { state, result, error } = outcome;
+      const { state, result, error } = by.principal.payloads ? outcome : hiddenOutcome(outcome);
       const head = JSON.stringify({ id, state, finished: isFinished(state) }).slice(0, -1);
       return new JsonText(`${head},"result":${result ?? 'null'},"error":${error ?? 'null'}}`);
     },
   };
 }
+
+const fieldInBatch = (name: string, place: number) => `jobs[${place}].${name}`;
 
 function found<Value>(value: Value | undefined, id: string): Value {
   if (value === undefined) throw notFound(id);

@@ -64,7 +64,7 @@ function mountRoute(app: FastifyInstance, name: RouteName, deps: MountDeps): voi
     url: route.path,
     onRequest: async (request) => {
       if (route.roles === 'anyone') return;
-      const admitted = authenticator.admit(request, route.roles);
+      const admitted = authenticator.admit(request, route);
       request.caller = admitted instanceof Promise ? await admitted : admitted;
     },
     handler: async (request, reply) => {

@@ -1,5 +1,11 @@
-/** The routes under /schedules and /calendars. */
+/** The routes under /schedules and /calendars. A schedule belongs to the queue and the type of its jobs. */
+import { DroverError, type Schedule } from '@drover/protocol';
+import type { Caller, Principal } from '../access/principal.js';
+import { requireInScope } from '../access/scope.js';
+import type { Runner } from '../db/database.js';
 import type { ScheduleEngine } from '../engine/schedules.js';
+import { hiddenJson } from '../queries/hidden.js';
+import { isScheduleInScope } from '../queries/lanes-in-scope.js';
 import type { RouteHandlers } from './route-handler.js';
 
 type ScheduleRoutes = Pick<
@@ -20,17 +26,58 @@ type ScheduleRoutes = Pick<
   | 'deleteCalendar'
 >;
 
-export function scheduleHandlers(schedules: ScheduleEngine): ScheduleRoutes {
+export function scheduleHandlers({ schedules, db }: { schedules: ScheduleEngine; db: Runner }): ScheduleRoutes {
+  /** A schedule outside of the caller's scope does not exist for the caller. */
+  async function requireVisible({ principal: { scope } }: Caller, name: string): Promise<void> {
+    if (scope === undefined || (await isScheduleInScope(db, scope, name))) return;
+    throw new DroverError('schedule_not_found', `there is no schedule ${name}`, { name });
+  }
+
+  /** A schedule outside of the caller's scope must not be replaced. The refusal shows that its name is taken. */
+  async function requireOwn({ principal: { name: caller, scope } }: Caller, name: string): Promise<void> {
+    if (scope === undefined || (await isScheduleInScope(db, scope, name)) !== false) return;
+    throw new DroverError('forbidden', `schedule ${name} exists and is outside of the queues and types of "${caller}"`);
+  }
+
   return {
-    listSchedules: ({ query }) => schedules.list(query),
-    getSchedule: ({ params }) => schedules.get(params.name),
-    putSchedule: ({ params, body }) => schedules.put(params.name, body),
-    deleteSchedule: async ({ params }) => ({ deleted: await schedules.delete(params.name) }),
-    pauseSchedule: ({ params, body, by }) => schedules.pause(params.name, by.principal.name, body?.note),
-    resumeSchedule: ({ params }) => schedules.resume(params.name),
-    triggerSchedule: ({ params, body }) => schedules.trigger(params.name, body?.id),
-    backfillSchedule: ({ params, body }) => schedules.backfill(params.name, body),
-    listOccurrences: ({ params, query }) => schedules.occurrences(params.name, query),
+    async listSchedules({ query, by: { principal } }) {
+      const { items, nextCursor } = await schedules.list(query, principal.scope);
+      return { items: items.map((one) => visible(one, principal)), nextCursor };
+    },
+    async getSchedule({ params: { name }, by }) {
+      await requireVisible(by, name);
+      return visible(await schedules.get(name), by.principal);
+    },
+    async putSchedule({ params: { name }, body, by }) {
+      const { type, queue, ...options } = body.job;
+      requireInScope(by.principal, [{ type, queue, options }], (field) => `job.${field}`);
+      await requireOwn(by, name);
+      return visible(await schedules.put(name, body), by.principal);
+    },
+    async deleteSchedule({ params: { name }, by }) {
+      await requireOwn(by, name);
+      return { deleted: await schedules.delete(name) };
+    },
+    async pauseSchedule({ params: { name }, body, by }) {
+      await requireVisible(by, name);
+      return visible(await schedules.pause(name, by.principal.name, body?.note), by.principal);
+    },
+    async resumeSchedule({ params: { name }, by }) {
+      await requireVisible(by, name);
+      return visible(await schedules.resume(name), by.principal);
+    },
+    async triggerSchedule({ params: { name }, body, by }) {
+      await requireVisible(by, name);
+      return schedules.trigger(name, body?.id);
+    },
+    async backfillSchedule({ params: { name }, body, by }) {
+      await requireVisible(by, name);
+      return schedules.backfill(name, body);
+    },
+    async listOccurrences({ params: { name }, query, by }) {
+      await requireVisible(by, name);
+      return schedules.occurrences(name, query);
+    },
 
     previewSchedule({ body }) {
       const { name = '', count, after, job: _, ...timing } = body;
@@ -42,4 +89,10 @@ export function scheduleHandlers(schedules: ScheduleEngine): ScheduleRoutes {
     putCalendar: ({ params, body }) => schedules.putCalendar(params.name, body),
     deleteCalendar: async ({ params }) => ({ deleted: await schedules.deleteCalendar(params.name) }),
   };
+}
+
+function visible(schedule: Schedule, { payloads }: Principal): Schedule {
+  if (payloads) return schedule;
+  const payload: unknown = JSON.parse(hiddenJson(JSON.stringify(schedule.job.payload ?? null)));
+  return { ...schedule, job: { ...schedule.job, payload } };
 }

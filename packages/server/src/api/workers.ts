@@ -1,7 +1,8 @@
 /** The routes under /workers and /servers. */
-import { DroverError } from '@drover/protocol';
+import { DroverError, type Worker } from '@drover/protocol';
 import type { Runner } from '../db/database.js';
 import type { Engine } from '../engine/engine.js';
+import { markOf } from '../queries/hidden.js';
 import { listServers } from '../queries/list-servers.js';
 import { listWorkers } from '../queries/list-workers.js';
 import type { RouteHandlers } from './route-handler.js';
@@ -12,7 +13,10 @@ type WorkerRoutes = Pick<RouteHandlers, 'listWorkers' | 'listServers' | 'pauseWo
 
 export function workerHandlers({ db, engine, beatMs }: WorkersDeps): WorkerRoutes {
   return {
-    listWorkers: async ({ query }) => ({ items: await listWorkers(db, beatMs, query.idPrefix) }),
+    async listWorkers({ query, by: { principal } }) {
+      const workers = await listWorkers(db, beatMs, query.idPrefix);
+      return { items: principal.payloads ? workers : workers.map(withoutError) };
+    },
     listServers: async () => ({ items: await listServers(db, beatMs) }),
     async pauseWorker({ params, by, body }) {
       return (await engine.pauseWorker(params.id, by.principal.name, body?.note)) ?? noWorker(params.id);
@@ -21,6 +25,11 @@ export function workerHandlers({ db, engine, beatMs }: WorkersDeps): WorkerRoute
       return (await engine.resumeWorker(params.id)) ? { id: params.id, paused: false } : noWorker(params.id);
     },
   };
+}
+
+/** What a worker reports may quote errors of its jobs. */
+function withoutError(worker: Worker): Worker {
+  return { ...worker, lastError: worker.lastError && markOf(worker.lastError) };
 }
 
 function noWorker(id: string): never {

@@ -14,6 +14,8 @@ import type { Sessions } from '../sessions/registry.js';
 import { EXPIRY_WARNING_MS, type Metrics } from '../telemetry/metrics.js';
 import { type ChangeJobDeps, cancelJob, failJob, type Refused, retryJob } from './change-job.js';
 
+export type { PausedScope } from '../dispatch/pauses.js';
+
 export type HealthCheck = { check: string; status: 'okay' | 'error'; message?: string };
 
 export type Engine = {

@@ -8,6 +8,7 @@ import type {
   Schedule,
   ScheduleTiming,
 } from '@drover/protocol';
+import type { Scope } from '../access/scope.js';
 import type { Database } from '../db/database.js';
 import { checkPayloadValue } from '../new-jobs/check-payload.js';
 import type { KnownTypes } from '../new-jobs/known-types.js';
@@ -28,7 +29,8 @@ type Page<Item> = { items: Item[]; nextCursor: string | null };
 
 /** Every method throws DroverError: schedule_not_found, calendar_not_found, invalid_request and so on. */
 export type ScheduleEngine = {
-  list(query: ListSchedules): Promise<Page<Schedule>>;
+  /** `scope`: only schedules whose jobs are in it. */
+  list(query: ListSchedules, scope: Scope | undefined): Promise<Page<Schedule>>;
   get(name: string): Promise<Schedule>;
   /** Creates or changes it. The same schedule again changes nothing. */
   put(name: string, schedule: NewSchedule): Promise<Schedule>;
@@ -75,7 +77,7 @@ export function createScheduleEngine(deps: ScheduleEngineDeps): ScheduleEngine {
   }
 
   return {
-    list: (query) => listSchedules(reads, query),
+    list: (query, scope) => listSchedules(reads, query, scope),
     get: (name) => findSchedule(reads, name),
 
     async put(name, schedule) {

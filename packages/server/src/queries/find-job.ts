@@ -10,6 +10,7 @@ import { earliestFinish } from '../base/id-time.js';
 import { JsonText } from '../base/json-text.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
+import { hiddenErrorText, hiddenJson } from './hidden.js';
 import {
   FINISHED_COLUMNS,
   type JobRow,
@@ -46,29 +47,33 @@ limit 1`;
 /** `result` and `error` are JSON. */
 export type JobOutcome = { state: JobState; result: string | null; error: string | null };
 
-export async function findJob(db: Runner, id: string): Promise<JsonText | undefined> {
+export async function findJob(db: Runner, id: string, isHidden = false): Promise<JsonText | undefined> {
   const row = await findRow(db, id);
-  return row && new JsonText(jobText(row));
+  return row && new JsonText(jobText(row, isHidden));
 }
 
 /** The answer to a cancel. */
 export async function findCancelledJob(
   db: Runner,
   id: string,
-  alreadyCancelled: boolean,
+  { alreadyCancelled, isHidden }: { alreadyCancelled: boolean; isHidden: boolean },
 ): Promise<JsonText | undefined> {
   const row = await findRow(db, id);
-  return row && new JsonText(`${jobText(row).slice(0, -1)},"alreadyCancelled":${alreadyCancelled}}`);
+  return row && new JsonText(`${jobText(row, isHidden).slice(0, -1)},"alreadyCancelled":${alreadyCancelled}}`);
 }
 
-export async function findJobWithAttempts(db: Runner, id: string): Promise<JsonText | undefined> {
+export async function findJobWithAttempts(db: Runner, id: string, isHidden = false): Promise<JsonText | undefined> {
   const row = await findRow(db, id);
-  return row && new JsonText(jobWithAttemptsText(row));
+  return row && new JsonText(jobWithAttemptsText(row, isHidden));
 }
 
 export async function findOutcome(db: Runner, id: string): Promise<JobOutcome | undefined> {
   const [row] = await db.run<JobOutcome>(findOutcomeStatement, [id, earliestFinish(id)]);
   return row;
+}
+
+export function hiddenOutcome({ state, result, error }: JobOutcome): JobOutcome {
+  return { state, result: hiddenJson(result), error: hiddenErrorText(error) };
 }
 
 async function findRow(db: Runner, id: string): Promise<JobRow | undefined> {

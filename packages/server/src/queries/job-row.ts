@@ -4,6 +4,7 @@
  */
 import { type Attempt, type Job, type JobState, type LargeJobPart, STORED_OPTION_NAMES } from '@drover/protocol';
 import { isoTime, isoTimeOrNull } from '../base/iso-time.js';
+import { hiddenError, hiddenErrorText, hiddenJson } from './hidden.js';
 
 type StoredOptions = Pick<Job, (typeof STORED_OPTION_NAMES)[number]>;
 
@@ -61,9 +62,9 @@ export type JobRow = {
   worker: string | null;
 };
 
-/** JSON. */
-export function jobText(row: JobRow): string {
-  const { payload, progress, result, error } = row;
+/** JSON. `isHidden`: without the content of payload, progress, result and error. */
+export function jobText(row: JobRow, isHidden: boolean): string {
+  const { payload, progress, result, error } = isHidden ? { ...row, ...hiddenParts(row) } : row;
   let text = JSON.stringify(fieldsOf(row)).slice(0, -1);
   for (const [name, json] of Object.entries({ payload, progress, result, error })) {
     if (json !== undefined) text += `,"${name}":${json ?? 'null'}`;
@@ -71,12 +72,22 @@ export function jobText(row: JobRow): string {
   return `${text}}`;
 }
 
+function hiddenParts({ payload, progress, result, error }: JobRow): Partial<JobRow> {
+  return {
+    ...{ payload: hiddenJson(payload), progress: hiddenJson(progress), result: hiddenJson(result) },
+    error: hiddenErrorText(error),
+  } as Partial<JobRow>;
+}
+
 /** JSON. */
-export function jobWithAttemptsText(row: JobRow): string {
-  const attempts = row.attempts ?? [];
+export function jobWithAttemptsText(row: JobRow, isHidden: boolean): string {
+  const stored = row.attempts ?? [];
+  const attempts = isHidden
+    ? stored.map((attempt) => ({ ...attempt, error: attempt.error && hiddenError(attempt.error) }))
+    : stored;
   const last = lastAttempt(row);
   const all = JSON.stringify(last ? [...attempts, last] : attempts);
-  return `${jobText(row).slice(0, -1)},"attempts":${all}}`;
+  return `${jobText(row, isHidden).slice(0, -1)},"attempts":${all}}`;
 }
 
 /** The fields that are not stored as JSON. */

@@ -34,6 +34,7 @@ import { JsonText } from '../base/json-text.js';
 import type { Runner } from '../db/database.js';
 import type { Statement } from '../db/statement.js';
 import { FINISHED_COLUMNS, type JobRow, jobText, listedColumns, UNFINISHED_COLUMNS } from './job-row.js';
+import type { LanesInScope } from './lanes-in-scope.js';
 import { decodeCursor, encodeCursor, type ListFilters } from './list-cursor.js';
 
 /**
@@ -41,6 +42,9 @@ import { decodeCursor, encodeCursor, type ListFilters } from './list-cursor.js';
  * better depends on how frequent the tag is, which a cached plan cannot know.
  */
 const PLANNED_FOR_ITS_VALUES = '';
+
+/** The most queues or types in a scope that get a branch of their own. */
+const MAX_LANE_BRANCHES = 20;
 
 /** The clock of the database may have been set back a little between the insert and the end of a job. */
 const CLOCK_MARGIN_MS = 3_600_000;
@@ -75,25 +79,40 @@ const FILTER_NAMES = Object.keys(PREDICATES) as FilterName[];
 
 type ListedRow = JobRow & { found: string };
 
+/** What a caller may see. */
+export type ListView = { lanes?: LanesInScope | undefined; isHidden?: boolean };
+
 /** JSON: one page, `{ items, nextCursor }`. */
-export async function listJobs(db: Runner, query: ListJobsQuery, nowMs = Date.now()): Promise<JsonText> {
+export async function listJobs(
+  db: Runner,
+  query: ListJobsQuery,
+  { lanes, isHidden = false }: ListView = {},
+  nowMs = Date.now(),
+): Promise<JsonText> {
   const { limit, cursor, include = [], ...filters } = query;
   const afterId = cursor === undefined ? undefined : decodeCursor(cursor, filters);
-  const { statement, values } = listStatement(filters, { afterId, rows: limit + 1, include }, nowMs);
+  const { statement, values } = listStatement(filters, { afterId, rows: limit + 1, include, lanes }, nowMs);
   const rows = statement === undefined ? [] : await db.run<ListedRow>(statement, values);
   const items = rows.slice(0, limit);
   const last = items.at(-1);
   const hasMore = last !== undefined && Number(last.found) > items.length;
   const nextCursor = hasMore ? encodeCursor(last.id, filters) : null;
-  return new JsonText(`{"items":[${items.map(jobText).join(',')}],"nextCursor":${JSON.stringify(nextCursor)}}`);
+  return new JsonText(
+    `{"items":[${items.map((row) => jobText(row, isHidden)).join(',')}],"nextCursor":${JSON.stringify(nextCursor)}}`,
+  );
 }
 
-type PageBounds = { afterId: string | undefined; rows: number; include: readonly LargeJobPart[] };
+type PageBounds = {
+  afterId: string | undefined;
+  rows: number;
+  include: readonly LargeJobPart[];
+  lanes?: LanesInScope | undefined;
+};
 
 /** The statement for these filters with its values. Undefined if no job can match. */
 export function listStatement(
   filters: ListFilters,
-  { afterId, rows, include }: PageBounds,
+  { afterId, rows, include, lanes }: PageBounds,
   nowMs: number,
 ): { statement: Statement | undefined; values: unknown[] } {
   const values: unknown[] = [];
@@ -102,7 +121,11 @@ export function listStatement(
   const branches = tablesFor(filters).flatMap((table) => {
     const shared = [...filterPredicates(table, filters, bind), ...(afterId ? [`id < ${bind(afterId)}::uuid`] : [])];
     return statePredicates(table, filters.state).flatMap((state) =>
-      idRanges(filters, nowMs, bind).map((range) => branch(table, [...state, ...range, ...shared], limit)),
+      idRanges(filters, nowMs, bind).flatMap((range) =>
+        lanePredicates(lanes, filters, bind).map((lane) =>
+          branch(table, [...state, ...range, ...lane, ...shared], limit),
+        ),
+      ),
     );
   });
   if (branches.length === 0) return { statement: undefined, values: [] };
@@ -156,6 +179,20 @@ function statePredicates(table: Table, wanted: readonly JobState[] | undefined):
 function statePredicate(state: JobState): string {
   const hasHolder = state === 'running' || state === 'unknown';
   return hasHolder ? `state = '${state}' and session_id is not null` : `state = '${state}'`;
+}
+
+/** A branch for each queue, or else for each type, because an index is in id order only within one of them. */
+function lanePredicates(lanes: LanesInScope | undefined, filters: ListFilters, bind: Bind): string[][] {
+  const { queues, types } = lanes ?? {};
+  const oneOf = (column: string, names: readonly string[] | undefined) =>
+    names === undefined ? [] : [`${column} = any(${bind(names)})`];
+  const each = queues ?? types;
+  if (each === undefined) return [[]];
+  const { queue, type, parent, schedule, idPrefix } = filters;
+  const isNarrow = [queue, type, parent, schedule, idPrefix].some((filter) => filter !== undefined);
+  if (isNarrow || each.length > MAX_LANE_BRANCHES) return [[...oneOf('queue', queues), ...oneOf('type', types)]];
+  const column = queues === undefined ? 'type' : 'queue';
+  return each.map((name) => [`${column} = ${bind(name)}`, ...(queues === undefined ? [] : oneOf('type', types))]);
 }
 
 function idRanges({ createdBefore }: ListFilters, nowMs: number, bind: Bind): string[][] {

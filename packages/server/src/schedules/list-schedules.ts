@@ -1,5 +1,6 @@
 /** Schedules for the API and the CLI. */
-import type { Schedule, ScheduleState } from '@drover/protocol';
+import { DEFAULT_QUEUE, type Schedule, type ScheduleState } from '@drover/protocol';
+import { likePatterns, type Scope } from '../access/scope.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import { nameFromCursor, toCursor } from './list-cursor.js';
@@ -13,6 +14,8 @@ from drover.schedule
 where name > $1
   and ($2::text is null or group_name = $2)
   and ($3::text is null or $3 = case when ended then 'ended' when paused_at is not null then 'paused' else 'active' end)
+  and ($5::text[] is null or coalesce(job->>'queue', '${DEFAULT_QUEUE}') like any($5))
+  and ($6::text[] is null or job->>'type' like any($6))
 order by name
 limit $4`;
 
@@ -33,9 +36,11 @@ export type ListSchedules = {
 export async function listSchedules(
   db: Runner,
   { group, state, limit, cursor }: ListSchedules,
+  scope?: Scope,
 ): Promise<{ items: Schedule[]; nextCursor: string | null }> {
+  const patterns = [likePatterns(scope?.queues ?? null), likePatterns(scope?.types ?? null)];
   const after = cursor === undefined ? '' : nameFromCursor(cursor);
-  const rows = await db.run<ScheduleRow>(list, [after, group ?? null, state ?? null, limit + 1]);
+  const rows = await db.run<ScheduleRow>(list, [after, group ?? null, state ?? null, limit + 1, ...patterns]);
   const items = rows.slice(0, limit).map(toSchedule);
   return { items, nextCursor: rows.length > limit ? toCursor((items.at(-1) as Schedule).name) : null };
 }

@@ -8,6 +8,8 @@ import {
   MAX_DURATION_MS,
   type Outcome,
 } from '@drover/protocol';
+import type { Principal } from '../access/principal.js';
+import { requireInScope } from '../access/scope.js';
 import { checkedJobs } from '../new-jobs/check-jobs.js';
 import { NO_TYPES } from '../new-jobs/known-types.js';
 
@@ -16,7 +18,8 @@ export type OutcomeLimits = { payloadLimitBytes: number; resultLimitBytes: numbe
 /** The code of an outcome that no row could hold. */
 export const REFUSED_CODE = 'outcome_refused';
 
-export function limitOutcome(outcome: Outcome, limits: OutcomeLimits): Outcome {
+/** `principal`: of the worker; the children must be in its scope. */
+export function limitOutcome(outcome: Outcome, limits: OutcomeLimits, principal: Principal): Outcome {
   if (Math.max(...timesOf(outcome)) > MAX_DURATION_MS) {
     return refused(
       outcome,
@@ -32,7 +35,10 @@ export function limitOutcome(outcome: Outcome, limits: OutcomeLimits): Outcome {
     return refused(outcome, REFUSED_CODE, `the result is not JSON of at most ${LIMITS.payloadDepth} levels`);
   }
   try {
-    if (outcome.children) checkedJobs(outcome.children, { ...limits, nowMs: Date.now(), types: NO_TYPES });
+    if (outcome.children) {
+      const jobs = checkedJobs(outcome.children, { ...limits, nowMs: Date.now(), types: NO_TYPES });
+      requireInScope(principal, jobs, (name, place) => `children[${place}].${name}`);
+    }
   } catch (error) {
     if (!(error instanceof DroverError)) throw error;
     return refused(outcome, error.code, `a child job was refused: ${error.message}`);

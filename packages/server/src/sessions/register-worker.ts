@@ -3,6 +3,8 @@
 import { DroverError, type Grant, type Hello } from '@drover/protocol';
 import { failpoint, isSwitchedOff } from '@drover/protocol/test-points';
 import type { Logger } from 'pino';
+import { identityOf, type Principal } from '../access/principal.js';
+import { requireWorkerInScope } from '../access/scope.js';
 import type { TransactionRunner } from '../db/database.js';
 import type { Publish } from '../lifecycle/publish.js';
 import type { Channel } from './channel.js';
@@ -28,19 +30,19 @@ export type RegistrationDeps = {
   onRegistered(): void;
 };
 
-/** `credential`: by what the worker was let in, such as its token. */
-export type Connected = { channel: Channel; credential: string };
+export type Connected = { channel: Channel; principal: Principal };
 
 /** Undefined if the channel was closed meanwhile. Throws DroverError: wrong_cluster, overtaken, forbidden. */
 export async function registerWorker(
   deps: RegistrationDeps,
   hello: Hello,
-  { channel, credential }: Connected,
+  { channel, principal }: Connected,
 ): Promise<Session | undefined> {
   const { registry, serverId, beatMs, leaseMs } = deps;
+  requireWorkerInScope(principal, hello);
   const clusterId = await deps.clusterId();
   if (hello.clusterId !== undefined && hello.clusterId !== clusterId) throw wrongCluster(hello.clusterId, clusterId);
-  const proof = proofOf(hello, credential);
+  const proof = proofOf(hello, identityOf(principal));
   replaceOlder(registry, hello, proof);
   const definitions = definitionsOf(hello);
   const hashes = definitions.map(({ hash }) => hash);
@@ -52,7 +54,7 @@ export async function registerWorker(
   if (!opened) throw overtaken();
   // a newer connection may have come to this server while this one was opened
   replaceOlder(registry, hello, proof);
-  const session = createSession(hello, { ...opened, channel, proof });
+  const session = createSession(hello, { ...opened, channel, proof, principal });
   channel.welcome({ serverId, clusterId, beatMs, leaseMs, servers: deps.servers(), dropped: toDrop(hello, session) });
   deps.logger.info(
     {

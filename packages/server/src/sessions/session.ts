@@ -3,6 +3,7 @@
  * worker's `hello` and the database.
  */
 import { type Grant, type Hello, LIMITS } from '@drover/protocol';
+import type { Principal } from '../access/principal.js';
 import type { Channel } from './channel.js';
 import type { SessionProof } from './session-proof.js';
 
@@ -62,14 +63,16 @@ export type Session = {
   /** The worker cannot be reached over this channel any more; nothing may be sent. */
   closed: boolean;
   readonly channel: Channel;
+  /** By whom it was opened; its children must be in the same scope. */
+  readonly principal: Principal;
   /** What the next connection of this worker must show. */
   readonly proof: SessionProof;
 };
 
 /** `held`: the grants that it has according to the database. */
-type Opened = { held: readonly Grant[]; paused: boolean; channel: Channel; proof: SessionProof };
+type Opened = { held: readonly Grant[]; paused: boolean; channel: Channel; proof: SessionProof; principal: Principal };
 
-export function createSession(hello: Hello, { held, paused, channel, proof }: Opened): Session {
+export function createSession(hello: Hello, { held, paused, channel, proof, principal }: Opened): Session {
   const { sessionId: id, connection, name, types, queues = null, slots, window, ignorePause = false } = hello;
   const { definitions = [] } = hello;
   const holdTypes = definitions.filter(({ defaults }) => defaults.onLost === 'hold').map(({ type }) => type);
@@ -80,7 +83,7 @@ export function createSession(hello: Hello, { held, paused, channel, proof }: Op
     ...{ settlingGrants: 0, settling: new Set(), arriving: new Set(), backlog: undefined },
     ...{ window, sent: 0, reserved: 0, draining: false, paused, suspected: false },
     ...{ beat: 0, confirmedBeat: 0, lastBeatAt: performance.now() },
-    ...{ received: 0, laggingSince: undefined, trouble: undefined, closed: false, channel, proof },
+    ...{ received: 0, laggingSince: undefined, trouble: undefined, closed: false, channel, proof, principal },
   };
 }
 

@@ -69,7 +69,7 @@ async function write(
 ): Promise<ReadonlySet<string> | undefined> {
   // only now, because two outcomes of one grant in one report are both written, and the database takes one of them
   for (const grant of held) setSettling(session, grant, true);
-  const writing = outcomes.report(own.map((item) => limitOutcome(item, limits)));
+  const writing = outcomes.report(own.map((item) => limitOutcome(item, limits, session.principal)));
   const settling = writing.then(
     () => true,
     () => false,

@@ -9,6 +9,7 @@ import { connectDatabase, type Database, type Runner } from '../../src/db/databa
 import { DatabaseError } from '../../src/db/database-error.js';
 import { createTestDatabase, type TestDatabase } from '../support/database.js';
 
+const ALL = { queues: null, types: null, payloads: true };
 const MINUTE_MS = 60_000;
 let database: TestDatabase;
 let db: Database;
@@ -42,7 +43,7 @@ beforeEach(() => {
 async function made(role: Role = 'client', lifetimeMs: number | null = null) {
   const id = newId();
   const { secret, hash } = createSecret(id);
-  await createToken(db.control, { id, name: `name-${id}`, role, hash, lifetimeMs }, 'a test');
+  await createToken(db.control, { id, name: `name-${id}`, role, hash, lifetimeMs, ...ALL }, 'a test');
   return { id, given: readToken(secret) as GivenToken };
 }
 const find = async (token: GivenToken, needsDatabase = false) =>
@@ -151,7 +152,7 @@ test('the last use is written when the server stops, not with each request', asy
 test('the database has no secret', async () => {
   const id = newId();
   const { secret, hash } = createSecret(id);
-  await createToken(db.control, { id, name: 'hidden', role: 'admin', hash, lifetimeMs: null }, 'a test');
+  await createToken(db.control, { id, name: 'hidden', role: 'admin', hash, lifetimeMs: null, ...ALL }, 'a test');
   const { rows } = await database.pool.query('select t::text as row from drover.token t');
   const random = secret.slice(-43);
   expect(secret).toMatch(/^drv_[0-9a-f]{32}_[A-Za-z0-9_-]{43}$/);

@@ -132,7 +132,7 @@ test('the command line creates, lists, rotates and revokes tokens', async () => 
   await refusedWithin(5000, rotated.secret);
   expect(await run('create', 'bad', '--role', 'root')).toMatchObject({
     code: 2,
-    stderr: 'drover: role: expected one of "viewer", "operator", "admin", "client", "worker", got "root"\n',
+    stderr: expect.stringMatching(/^drover: role: expected one of "viewer", .*, got "root"\n$/),
   });
   expect(await run('create', 'bad', '--role', 'viewer', '--expires', 'soon')).toMatchObject({
     code: 2,

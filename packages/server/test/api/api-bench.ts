@@ -1,7 +1,7 @@
 /** What the tests of the API share: a real server on loopback with a database of its own, and ways to talk to it. */
 import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
 import { connect } from 'node:net';
-import type { Role } from '@drover/protocol';
+import { ROLES, type Role } from '@drover/protocol';
 import { pino } from 'pino';
 import type { ServerConfig } from '../../src/config/server-config.js';
 import { createServer, type DroverServer } from '../../src/server.js';
@@ -30,7 +30,7 @@ export type ApiBench = {
   close(): Promise<void>;
 };
 
-export const TOKENS = (['viewer', 'operator', 'admin', 'client', 'worker'] satisfies Role[]).map((role) => ({
+export const TOKENS = ROLES.map((role) => ({
   name: `the-${role}`,
   role,
   token: `${role}-0123456789abcdef`,

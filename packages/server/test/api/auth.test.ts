@@ -11,7 +11,7 @@ import {
   STREAM_PATH,
 } from '@drover/protocol';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Principal } from '../../src/access/principal.js';
+import { type Principal, UNLIMITED } from '../../src/access/principal.js';
 import { createAuthenticator, createAuthorizer } from '../../src/api/auth.js';
 import { connect } from '../support/raw-worker.js';
 import { type ApiBench, createApiBench, errorOf, TOKENS, tokenOf } from './api-bench.js';
@@ -209,7 +209,7 @@ describe('a worker that asks for a stream', () => {
   };
   const refusal = (headers: Record<string, string>, tokens = TOKENS) => {
     const config = { host: '127.0.0.1', tokens, insecure: true };
-    const authorize = createAuthorizer(config, authenticatorOf(config), ['worker']);
+    const authorize = createAuthorizer(config, authenticatorOf(config), { roles: ['worker'], scope: 'checked' });
     return authorize(request(headers)).then(
       () => undefined,
       (error: DroverError) => error.code,
@@ -224,6 +224,7 @@ describe('a worker that asks for a stream', () => {
       viewer: 'forbidden',
       operator: 'forbidden',
       client: 'forbidden',
+      enqueue: 'forbidden',
       worker: undefined,
       admin: undefined,
     });
@@ -240,6 +241,6 @@ describe('a worker that asks for a stream', () => {
 test('the scheme is read as HTTP has it: any case, any number of spaces', () => {
   const { admit } = authenticatorOf({ tokens: TOKENS, insecure: false });
   const headers = { authorization: `bearer   ${tokenOf('viewer')}` };
-  const principal: Principal = { name: 'the-viewer', role: 'viewer', kind: 'configured', tokenId: null };
-  expect(admit({ headers, socket: new Socket() }, ['viewer'])).toEqual({ principal, address: '127.0.0.1' });
+  const principal: Principal = { name: 'the-viewer', role: 'viewer', kind: 'configured', ...UNLIMITED };
+  expect(admit({ headers, socket: new Socket() }, { roles: ['viewer'] })).toEqual({ principal, address: '127.0.0.1' });
 });

@@ -1,5 +1,6 @@
 /** A worker's session in a server's memory, free and in order, for tests of the parts that only read that. */
 import { newId } from '@drover/protocol';
+import { UNLIMITED } from '../../src/access/principal.js';
 import type { Channel } from '../../src/sessions/channel.js';
 import { groupKeyOf, type Session } from '../../src/sessions/session.js';
 
@@ -17,6 +18,7 @@ export function sessionOf(type: string, given: Partial<Session> = {}): Session {
     ...{ window: 1, sent: 0, reserved: 0, draining: false, paused: false, suspected: false },
     ...{ beat: 0, confirmedBeat: 0, lastBeatAt: 0, received: 0, laggingSince: undefined, trouble: undefined },
     ...{ closed: false, channel: channelOf(), proof: { keyHash: '', credentialProof: '' } },
+    principal: { name: 'w', role: 'worker', kind: 'configured', ...UNLIMITED },
     ...given,
   };
 }

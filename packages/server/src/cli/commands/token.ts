@@ -10,7 +10,7 @@ import { Teardown } from '../stop-signal.js';
 import { formatTime, type TextFormat } from '../text-format.js';
 import { show, withClient } from '../with-client.js';
 
-type CreateFlags = { role: string; expires?: string };
+type CreateFlags = { role: string; expires?: string; queues?: string; types?: string; payloads: boolean };
 type RotateFlags = { overlap?: string; expires?: string };
 
 const EXPIRES = 'how long it is valid: a duration, or never';
@@ -31,9 +31,14 @@ function addCreate(token: Command, context: CliContext): void {
     .description('Create a token and print its secret, which is shown only once.')
     .argument('<name>', 'name of the token')
     .requiredOption('--role <role>', 'what it may do')
-    .option('--expires <duration>', `${EXPIRES} [90d]`);
-  addSettingFlags(command, 'client').action(async (name: string, { role, expires }: CreateFlags) => {
-    const input = checkedInput(newTokenSchema, { name, role, expires });
+    .option('--expires <duration>', `${EXPIRES} [90d]`)
+    .option('--queues <patterns>', 'limit it to these queues, such as mail.*,billing')
+    .option('--types <patterns>', 'limit it to these types of jobs')
+    .option('--no-payloads', 'hide payloads, results, progress and errors from it');
+  addSettingFlags(command, 'client').action(async (name: string, flags: CreateFlags) => {
+    const { role, expires, queues, types, payloads } = flags;
+    const scope = { queues: queues?.split(','), types: types?.split(','), payloads };
+    const input = checkedInput(newTokenSchema, { name, role, expires, ...scope });
     const created = await withClient(command, context, (client) => client.tokens.create(input));
     showSecret(command, context, created);
   });
@@ -114,9 +119,16 @@ function showSecret(command: Command, context: CliContext, token: TokenWithSecre
 function tokensText(tokens: readonly Token[], { time }: TextFormat): string {
   if (tokens.length === 0) return 'no tokens';
   const rows = tokens.map((token): Cell[] => [
-    ...[token.name, token.role, token.kind, token.state, token.id],
+    ...[token.name, token.role, token.queues?.join(' ') ?? 'all', token.types?.join(' ') ?? 'all'],
+    ...[token.payloads ? 'yes' : 'no', token.kind, token.state, token.id],
     ...[token.createdBy, time(token.expiresAt) ?? (token.kind === 'token' ? 'never' : null)],
     ...[time(token.lastUsedAt), time(token.overlapUntil)],
   ]);
-  return formatTable(['name', 'role', 'kind', 'state', 'id', 'by', 'expires', 'last used', 'old secret until'], rows);
+  return formatTable(
+    [
+      ...['name', 'role', 'queues', 'types', 'payloads', 'kind', 'state', 'id'],
+      ...['by', 'expires', 'last used', 'old secret until'],
+    ],
+    rows,
+  );
 }

@@ -4,6 +4,7 @@
  */
 import { DroverError, ERRORS, type Hello, type Outcome, STREAM_VERSION, type WorkerMessage } from '@drover/protocol';
 import type { Logger } from 'pino';
+import type { Principal } from '../../access/principal.js';
 import { DatabaseError, isPassing } from '../../db/database-error.js';
 import type { Channel } from '../../sessions/channel.js';
 import type { Session } from '../../sessions/session.js';
@@ -23,8 +24,7 @@ import { readFrame } from './read-frame.js';
 export type WorkerConnectionDeps = { sessions: WorkerSessions; logger: Logger };
 
 type Wire = {
-  /** By what it was let in. */
-  readonly credential: string;
+  readonly principal: Principal;
   readonly backlogBytes: number;
   send(frame: string): void;
   close(reason: string): void;
@@ -69,7 +69,7 @@ export function createWorkerConnection({ sessions, logger }: WorkerConnectionDep
     if (hello.version !== STREAM_VERSION) {
       throw new DroverError('not_acceptable', `version: this server speaks ${STREAM_VERSION}, got ${hello.version}`);
     }
-    session = await sessions.register(hello, { channel, credential: wire.credential });
+    session = await sessions.register(hello, { channel, principal: wire.principal });
   }
 
   function accept(text: string): Promise<void> | undefined {

@@ -10,7 +10,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { DroverError, LIMITS } from '@drover/protocol';
 import { type WebSocket, WebSocketServer } from 'ws';
-import { identityOf, type Principal } from '../../access/principal.js';
+import type { Principal } from '../../access/principal.js';
 import type { Stream } from '../../sockets/upgrades.js';
 import { createWorkerConnection, type WorkerConnectionDeps } from './connection.js';
 import { createFlow } from './flow.js';
@@ -40,7 +40,7 @@ export function createWorkerStream(deps: StreamDeps): WorkerStream {
   function accept(socket: WebSocket, carrier: Duplex, principal: Principal): void {
     sockets.add(socket);
     const connection = createWorkerConnection(deps, {
-      credential: identityOf(principal),
+      principal,
       get backlogBytes() {
         return socket.bufferedAmount;
       },

@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { newId, STREAM_VERSION } from '@drover/protocol';
 import { pino } from 'pino';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { UNLIMITED } from '../../../src/access/principal.js';
 import { connectDatabase, type Database } from '../../../src/db/database.js';
 import { createOutcomes } from '../../../src/sessions/outcomes.js';
 import { createProgressWriter } from '../../../src/sessions/progress.js';
@@ -40,7 +41,7 @@ beforeAll(async () => {
       onOffer() {},
     },
   });
-  const principal = { name: 'one', role: 'worker', kind: 'configured', tokenId: null } as const;
+  const principal = { name: 'one', role: 'worker', kind: 'configured', ...UNLIMITED } as const;
   const open = { authorize: async () => ({ principal }), watch: () => () => {} };
   stream = createWorkerStream({ sessions, logger, ...open, helloTimeoutMs: HELLO_MS });
   http = createServer().on('upgrade', (...given) => void stream.upgrade(...given));
