@@ -1,8 +1,6 @@
 /** Checks that every entry point applies to its options. */
 import { DroverError, DURATION_EXPECTED, nearest, parseDuration } from '@drover/protocol';
 
-export { MAX_TIMER_MS } from './timer-limit.js';
-
 /** A misspelt option must not be ignored silently. */
 export function refuseUnknownOptions(where: string, options: object, known: readonly string[]): void {
   for (const name of Object.keys(options)) {

@@ -5,6 +5,7 @@
 import type { Server as HttpsServer } from 'node:https';
 import { hostname } from 'node:os';
 import { CALLED_ROUTE, CALLS_PATH, DroverError, newId, ROUTES, STREAM_PATH } from '@drover/protocol';
+import { within } from '@drover/protocol/within';
 import type { Logger } from 'pino';
 import { createAddressReader } from './access/client-address.js';
 import { createKnownTokens } from './access/known-tokens.js';
@@ -17,7 +18,6 @@ import { createCallStream } from './api/call-stream.js';
 import { createHandlers } from './api/handlers.js';
 import { createHttpServer } from './api/http-server.js';
 import { createMemoryBudget } from './base/memory-budget.js';
-import { within } from './base/within.js';
 import type { ServerConfig } from './config/server-config.js';
 import { connectDatabase, type Database } from './db/database.js';
 import { actOnChanges } from './dispatch/act-on-changes.js';

@@ -18,10 +18,11 @@ import {
   type Worker,
   writeBulk,
 } from '@drover/protocol';
+import { MAX_TIMER_MS } from '@drover/protocol/within';
 import { definitionOf, encodeJob, jobsToAdd } from '../encode-job.js';
 import type { JobDefinition, JobReference, JobsToAdd, JobToAdd, PayloadArguments } from '../job-definition.js';
 import { type Logger, stderrLogger } from '../logger.js';
-import { durationOption, integerOption, MAX_TIMER_MS, refuse, refuseUnknownOptions } from '../options.js';
+import { durationOption, integerOption, refuse, refuseUnknownOptions } from '../options.js';
 import { givenToken, serverUrls } from '../server-urls.js';
 import { TLS_OPTION_NAMES, type TlsOptions, tlsSources } from '../tls.js';
 import { Api } from './api.js';

@@ -6,101 +6,76 @@
  * refuses a batch for its content, the jobs at fault are sent alone and the others again without them.
  */
 import { type BulkJob, DroverError, type FieldIssue, LIMITS } from '@drover/protocol';
+import { type Gatherer as Batches, createGatherer } from '@drover/protocol/gather';
 
-const MAX_REQUESTS_IN_FLIGHT = 2;
+const REQUESTS_AT_ONCE = 2;
 /** Characters of one request: large enough to amortise it, small enough to build without blocking the event loop. */
 const MAX_BATCH_LENGTH = 8 * 1024 * 1024;
-/** Total characters that may wait for a request. */
+/** A job counts for at least so many, so that a request never has more jobs than it may. */
+const MIN_JOB_LENGTH = Math.ceil(MAX_BATCH_LENGTH / LIMITS.batchJobs);
+/** Total characters that may wait for an answer. */
 const MAX_WAITING_LENGTH = 256 * 1024 * 1024;
 
 /** Sends jobs as one request. Returns the places of those that existed already. */
 export type SendJobs = (jobs: readonly BulkJob[]) => Promise<ReadonlySet<number>>;
 
-type Waiting = {
-  job: BulkJob;
-  length: number;
-  /** `created` is false if the job existed already. */
-  resolve: (created: boolean) => void;
-  reject: (error: unknown) => void;
-};
-
 export class Gatherer {
-  readonly #send: SendJobs;
-  #waiting: Waiting[] = [];
+  readonly #batches: Batches<BulkJob, boolean>;
   #waitingLength = 0;
-  #inFlight = 0;
-  #isFlushDue = false;
-  #idleListeners: (() => void)[] = [];
 
   constructor(send: SendJobs) {
-    this.#send = send;
+    this.#batches = createGatherer({
+      weigh: (job) => Math.max(lengthOf(job), MIN_JOB_LENGTH),
+      maxWeight: MAX_BATCH_LENGTH,
+      concurrency: REQUESTS_AT_ONCE,
+      flush: (jobs) => sendTogether(send, jobs),
+    });
   }
 
   /** Resolves when the job is in the database: false if it existed already. */
-  add(job: BulkJob): Promise<boolean> {
-    const length = job.head.length + job.payload.length;
-    if (this.#waitingLength + length > MAX_WAITING_LENGTH && this.#waiting.length > 0) {
+  async add(job: BulkJob): Promise<boolean> {
+    const length = lengthOf(job);
+    if (this.#waitingLength + length > MAX_WAITING_LENGTH && this.#waitingLength > 0) {
       const message = `over ${MAX_WAITING_LENGTH} characters of jobs wait to be sent; await earlier enqueues first`;
-      return Promise.reject(new DroverError('overloaded', message));
+      throw new DroverError('overloaded', message);
     }
-    return new Promise((resolve, reject) => {
-      this.#waiting.push({ job, length, resolve, reject });
-      this.#waitingLength += length;
-      if (this.#isFlushDue || this.#inFlight >= MAX_REQUESTS_IN_FLIGHT) return;
-      this.#isFlushDue = true;
-      queueMicrotask(() => this.#flush());
-    });
+    this.#waitingLength += length;
+    try {
+      return await this.#batches.add(job);
+    } finally {
+      this.#waitingLength -= length;
+    }
   }
 
   /** Resolves when no job waits and no request is in progress. */
   whenIdle(): Promise<void> {
-    if (this.#isIdle()) return Promise.resolve();
-    return new Promise((resolve) => this.#idleListeners.push(resolve));
+    return this.#batches.idle();
   }
+}
 
-  #isIdle(): boolean {
-    return this.#inFlight === 0 && this.#waiting.length === 0;
-  }
+function lengthOf({ head, payload }: BulkJob): number {
+  return head.length + payload.length;
+}
 
-  #flush(): void {
-    this.#isFlushDue = false;
-    while (this.#waiting.length > 0 && this.#inFlight < MAX_REQUESTS_IN_FLIGHT) {
-      this.#inFlight++;
-      void this.#deliver(this.#takeBatch());
+/** For each job whether it was created, or why it was refused. */
+async function sendTogether(send: SendJobs, jobs: readonly BulkJob[]): Promise<(boolean | Error)[]> {
+  try {
+    const existed = await send(jobs);
+    return jobs.map((_, place) => !existed.has(place));
+  } catch (error) {
+    if (jobs.length === 1) return [withoutPlace(error) as Error];
+    if (!isAboutContent(error)) return jobs.map(() => error as Error);
+    const results: (boolean | Error)[] = [];
+    for (const places of separate(jobs, error)) {
+      const part = await sendTogether(
+        send,
+        places.map((place) => jobs[place] as BulkJob),
+      );
+      places.forEach((place, index) => {
+        results[place] = part[index] as boolean | Error;
+      });
     }
-  }
-
-  #takeBatch(): Waiting[] {
-    let count = 0;
-    let total = 0;
-    for (const { length } of this.#waiting) {
-      if (count >= LIMITS.batchJobs || (count > 0 && total + length > MAX_BATCH_LENGTH)) break;
-      count++;
-      total += length;
-    }
-    const batch = this.#waiting.slice(0, count);
-    this.#waiting = this.#waiting.slice(count);
-    this.#waitingLength -= total;
-    return batch;
-  }
-
-  /** Never rejects: every path settles the promises of the batch. */
-  async #deliver(batch: Waiting[]): Promise<void> {
-    const groups = [batch];
-    for (let group = groups.pop(); group !== undefined; group = groups.pop()) {
-      try {
-        const existed = await this.#send(group.map(({ job }) => job));
-        group.forEach(({ resolve }, place) => {
-          resolve(!existed.has(place));
-        });
-      } catch (error) {
-        if (group.length > 1 && isAboutContent(error)) groups.push(...separate(group, error));
-        else for (const job of group) job.reject(group.length === 1 ? withoutPlace(error) : error);
-      }
-    }
-    this.#inFlight--;
-    this.#flush();
-    if (this.#isIdle()) for (const listener of this.#idleListeners.splice(0)) listener();
+    return results;
   }
 }
 
@@ -117,17 +92,16 @@ function isAboutContent(error: unknown): error is DroverError {
   return error instanceof DroverError && (error.status === 400 || error.status === 413);
 }
 
-/** Splits off each job that the server named; halves the group if it named none. */
-function separate(group: Waiting[], error: DroverError): Waiting[][] {
+/** Places of jobs to send again: each that the server named is alone; if it named none, they are halved. */
+function separate(jobs: readonly BulkJob[], error: DroverError): number[][] {
+  const places = jobs.map((_, place) => place);
   const named = namedJobs(error.details);
-  const isNamed = (_job: Waiting, index: number) => named.has(index);
-  const atFault = group.filter(isNamed);
-  if (atFault.length === 0 || atFault.length === group.length) {
-    const middle = Math.ceil(group.length / 2);
-    return [group.slice(middle), group.slice(0, middle)];
+  const atFault = places.filter((place) => named.has(place));
+  if (atFault.length === 0 || atFault.length === places.length) {
+    const middle = Math.ceil(places.length / 2);
+    return [places.slice(0, middle), places.slice(middle)];
   }
-  const others = group.filter((job, index) => !isNamed(job, index));
-  return [...atFault.map((job) => [job]), others];
+  return [places.filter((place) => !named.has(place)), ...atFault.map((place) => [place])];
 }
 
 /** Indexes in issues such as `jobs[3].queue`. */

@@ -1,6 +1,7 @@
 /** The time limit of one attempt: aborts its signal when the time is over. */
+
+import { MAX_TIMER_MS } from '@drover/protocol/within';
 import { TimeoutError } from '../errors.js';
-import { MAX_TIMER_MS } from '../options.js';
 import type { Attempt } from './attempt.js';
 
 /** A handler that has not settled this long after its time limit is worth a warning. */

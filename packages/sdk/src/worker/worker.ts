@@ -20,6 +20,7 @@ import {
   STREAM_PATH,
   type WorkerMessage,
 } from '@drover/protocol';
+import { within } from '@drover/protocol/within';
 import { JOB } from '../job-definition.js';
 import type { Logger } from '../logger.js';
 import { refuse } from '../options.js';
@@ -40,7 +41,6 @@ import { type CancelReason, Slots } from './slots.js';
 import { StallWatch } from './stall-watch.js';
 import { strictOptions } from './strict-options.js';
 import { Troubles } from './troubles.js';
-import { within } from './within.js';
 
 /** Limit for handlers to settle after their signals were aborted. */
 const GRACE_MS = 5000;
@@ -237,9 +237,9 @@ export class Worker {
     await this.#opening?.catch(() => {});
     this.#handBack();
     this.#send({ kind: 'drain' });
-    if (!(await within(this.#slots.whenIdle(), this.#options.drainTimeoutMs))) {
+    if (!(await within(this.#options.drainTimeoutMs, this.#slots.whenIdle()))) {
       this.#slots.interruptAll();
-      await within(this.#slots.whenIdle(), GRACE_MS);
+      await within(GRACE_MS, this.#slots.whenIdle());
     }
     await this.#delivery();
     const { running } = this.#slots;
@@ -279,7 +279,7 @@ export class Worker {
     let before = Number.POSITIVE_INFINITY;
     while (this.#reporter.size < before) {
       before = this.#reporter.size;
-      if (await within(this.#reporter.whenDelivered(), DELIVERY_MS)) return;
+      if (await within(DELIVERY_MS, this.#reporter.whenDelivered())) return;
     }
   }
 

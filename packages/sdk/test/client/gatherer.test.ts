@@ -58,7 +58,7 @@ describe('Gatherer', () => {
       { status: 'rejected', reason: { code: 'invalid_request' } },
       { status: 'fulfilled', value: true },
     ]);
-    expect(sent).toEqual([['a', 'bad 1', 'known', 'bad 2', 'd'], ['a', 'known', 'd'], ['bad 2'], ['bad 1']]);
+    expect(sent).toEqual([['a', 'bad 1', 'known', 'bad 2', 'd'], ['a', 'known', 'd'], ['bad 1'], ['bad 2']]);
   });
 
   it('finds the job at fault by halves when the server names none', async () => {

@@ -8,9 +8,9 @@
  */
 
 import { DroverError } from '@drover/protocol';
+import { createGatherer } from '@drover/protocol/gather';
 import { failpoint } from '@drover/protocol/test-points';
 import type { Logger } from 'pino';
-import { createGatherer } from '../base/gather.js';
 import type { Runner } from '../db/database.js';
 import { isPassing } from '../db/database-error.js';
 import { splitBatch } from '../db/split-batch.js';

@@ -3,6 +3,7 @@
  * user or query, and concurrent callers share one check of the database.
  */
 import type { DeepPing } from '@drover/protocol';
+import { within } from '@drover/protocol/within';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import type { Engine } from '../engine/engine.js';
@@ -56,27 +57,14 @@ async function checkDatabase(ask: () => Promise<{ read_only: boolean }[]>): Prom
   const startedAt = performance.now();
   const ms = () => Math.round((performance.now() - startedAt) * 10) / 10;
   try {
-    const rows = await withinLimit(ask());
-    if (rows?.[0]?.read_only === false) return { status: 'okay', ms: ms() };
-    const message = rows
+    const answer = await within(DATABASE_LIMIT_MS, ask());
+    if (answer?.value[0]?.read_only === false) return { status: 'okay', ms: ms() };
+    const message = answer
       ? 'the database takes no changes'
       : `the database did not answer within ${DATABASE_LIMIT_MS} ms`;
     return { status: 'error', message, ms: ms() };
   } catch {
     // The pool has logged the error. Here it would reveal the database's host to strangers.
     return { status: 'error', message: 'the database cannot be reached', ms: ms() };
-  }
-}
-
-/** Undefined if the limit passes first. */
-async function withinLimit<Value>(promise: Promise<Value>): Promise<Value | undefined> {
-  let timer: NodeJS.Timeout | undefined;
-  const limit = new Promise<undefined>((resolve) => {
-    timer = setTimeout(resolve, DATABASE_LIMIT_MS, undefined);
-  });
-  try {
-    return await Promise.race([promise, limit]);
-  } finally {
-    clearTimeout(timer);
   }
 }

@@ -3,6 +3,7 @@
  * earlier one. Turns never overlap; a request during a turn causes another one right after it. A failed turn is
  * logged and tried again; it cannot end the process or stop later turns.
  */
+import { MAX_TIMER_MS } from '@drover/protocol/within';
 import type { Logger } from 'pino';
 
 export type Alarm = {
@@ -22,8 +23,6 @@ export type AlarmOptions = {
 };
 
 const ERROR_PAUSE_MS = 1000;
-/** A longer delay would fire at once. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
 /** The value of `wakeAt` after the alarm rang during a turn. */
 const LONG_AGO = Number.NEGATIVE_INFINITY;
 

@@ -5,7 +5,6 @@
  * timeline than seen before, or another cluster (system identifier), is never accepted.
  */
 import { splitHosts } from '../base/split-hosts.js';
-import { within } from '../base/within.js';
 import { DatabaseClient } from './database-client.js';
 
 export type Candidate = { url: string; timeline: number; systemId: string };
@@ -50,17 +49,8 @@ async function probe(url: string): Promise<Candidate | undefined> {
     return undefined;
   } finally {
     // not awaited: an unreachable host would delay us
-    void endSoon(client);
+    void client.endWithin(PROBE_TIMEOUT_MS);
   }
-}
-
-/** A host that is cut off never answers `end`. Each probe of it would leave a socket behind. */
-async function endSoon(client: DatabaseClient): Promise<void> {
-  await within(
-    PROBE_TIMEOUT_MS,
-    client.end().catch(() => {}),
-  );
-  client.destroy(new Error('the probe is over'));
 }
 
 /** The connection string of the host to use for a single operation. */

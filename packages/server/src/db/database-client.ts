@@ -3,6 +3,7 @@
  * waits for the answer of a frozen host. It does publish the `stream` option, so the socket is made here.
  */
 import { Socket } from 'node:net';
+import { within } from '@drover/protocol/within';
 import pg from 'pg';
 import { DatabaseError } from './database-error.js';
 
@@ -34,6 +35,17 @@ export class DatabaseClient extends pg.Client {
     this.on('notice', ({ message, routine }) => {
       if (routine === NOT_REPLICATED) this.failure = new DatabaseError('unknown', message ?? NOT_REPLICATED);
     });
+  }
+
+  /** Ends the connection, at once if the other side does not answer in time: a host that is cut off never does. */
+  async endWithin(ms: number): Promise<void> {
+    await within(
+      ms,
+      this.end().catch(() => {
+        // it has ended already
+      }),
+    );
+    this.destroy(new Error('the connection has ended'));
   }
 
   /** Ends the connection at once, also if the other side does not answer. */

@@ -5,7 +5,6 @@
  * are known, because notifying commits are serialised (7.8k → 2.4k commits/s).
  */
 import type { Logger } from 'pino';
-import { within } from '../base/within.js';
 import type { Runner } from '../db/database.js';
 import { DatabaseClient } from '../db/database-client.js';
 import { sql } from '../db/statement.js';
@@ -89,12 +88,7 @@ export function createWakeups(deps: WakeupsDeps): Wakeups {
       clearTimeout(timer);
       clearTimeout(reconnect);
       if (!listener) return;
-      const left = listener.end().catch(() => {
-        // already closed
-      });
-      await within(LEAVE_MS, left);
-      // a frozen database never answers, and an open socket would keep the process alive
-      listener.destroy(new Error('this server stops'));
+      await listener.endWithin(LEAVE_MS);
     },
     tellOthers(hint) {
       if (stopped || !deps.othersAlive()) return;

@@ -7,9 +7,9 @@
  * workers keep their copies until they are acknowledged.
  */
 import type { Outcome } from '@drover/protocol';
+import { createGatherer } from '@drover/protocol/gather';
 import { failpoint } from '@drover/protocol/test-points';
 import type { Logger } from 'pino';
-import { createGatherer } from '../base/gather.js';
 import type { Runner } from '../db/database.js';
 import { isPassing } from '../db/database-error.js';
 import { replicationBarrier } from '../db/replication-barrier.js';

@@ -1,6 +1,6 @@
 /** Progress of running jobs, batched: the latest value of each job, guarded like an outcome. */
 
-import { createGatherer } from '../base/gather.js';
+import { createGatherer } from '@drover/protocol/gather';
 import { byKey } from '../db/by-key.js';
 import type { Runner } from '../db/database.js';
 import { splitBatch } from '../db/split-batch.js';

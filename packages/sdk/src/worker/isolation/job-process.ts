@@ -10,9 +10,9 @@
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import type { Assignment, Outcome } from '@drover/protocol';
+import { within } from '@drover/protocol/within';
 import type { Logger } from '../../logger.js';
 import { InterruptedError, type StopReason } from '../attempt.js';
-import { within } from '../within.js';
 import { CappedOutput } from './capped-output.js';
 import {
   type Envelope,
@@ -149,7 +149,7 @@ export class JobProcess {
   /** Lets an idle process exit. Resolves when it is gone. */
   async end(): Promise<void> {
     this.#send({ kind: 'end' });
-    if (!(await within(this.gone, EXIT_GRACE_MS))) this.kill('it did not exit on request');
+    if (!(await within(EXIT_GRACE_MS, this.gone))) this.kill('it did not exit on request');
     await this.gone;
   }
 
@@ -203,7 +203,7 @@ export class JobProcess {
       this.#started = resolve;
     });
     const settled = Promise.race([ready, this.#failure()]);
-    const isInTime = await within(settled, START_TIMEOUT_MS);
+    const isInTime = await within(START_TIMEOUT_MS, settled);
     if (!isInTime) this.kill(`it was not ready within ${START_TIMEOUT_MS / 1000} s`);
     await settled;
   }
@@ -229,7 +229,7 @@ export class JobProcess {
     });
     if (this.#tree !== undefined) {
       await untilTreeGone(this.#tree);
-      await within(closed, OUTPUT_WAIT_MS);
+      await within(OUTPUT_WAIT_MS, closed);
     }
     this.#isGone = true;
     for (const stream of child.stdio) stream?.destroy();

@@ -1,5 +1,5 @@
 /** Kills a process whose handler continues too long after it was told to stop. */
-import { MAX_TIMER_MS } from '../../options.js';
+import { MAX_TIMER_MS } from '@drover/protocol/within';
 import type { JobProcess } from './job-process.js';
 
 export class KillTimer {

@@ -8,9 +8,9 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { DroverError } from '@drover/protocol';
+import { within } from '@drover/protocol/within';
 import type { LogFields } from '../../logger.js';
 import { readTls } from '../../tls.js';
-import { within } from '../within.js';
 import { type Patience, pauseAfter } from './patience.js';
 import { Search } from './search.js';
 import type { ServerList } from './server-list.js';
@@ -82,7 +82,7 @@ export class Connection {
     const socket = this.#socket;
     if (!socket?.isReady) return;
     socket.send(frame, () => {});
-    await within(socket.ended, GOODBYE_MS);
+    await within(GOODBYE_MS, socket.ended);
   }
 
   /** Closes permanently. Resolves when the socket is gone. */

@@ -6,8 +6,8 @@
 import { Worker as Thread } from 'node:worker_threads';
 import { DroverError, type Grant, isErrorCode, type ServerMessage } from '@drover/protocol';
 import { isSwitchedOff } from '@drover/protocol/test-points';
+import { within } from '@drover/protocol/within';
 import type { Logger } from '../../logger.js';
-import { within } from '../within.js';
 import { type LeasePhase, monotonicMs } from './lease-clock.js';
 import type { FromLinkThread, LinkEvent, LinkSettings, ToLinkThread } from './messages.js';
 import { MAX_UNDER_WAY } from './outbound.js';
@@ -164,7 +164,7 @@ export class Link {
     clearTimeout(this.#restart);
     this.#postFrames();
     this.#post(order);
-    if (!(await within(this.#ended, END_MS))) await this.#thread?.terminate();
+    if (!(await within(END_MS, this.#ended))) await this.#thread?.terminate();
   }
 
   #take(items: FromLinkThread): void {
