@@ -28,10 +28,10 @@ import { createWakeups } from './dispatch/wakeups.js';
 import { createEngine } from './engine/engine.js';
 import { createScheduleEngine } from './engine/schedules.js';
 import { createCluster } from './housekeeping/cluster.js';
-import { createDue } from './housekeeping/due.js';
+import { createClusterIdReader, publishPayloadLimit } from './housekeeping/cluster-values.js';
 import { createDuties } from './housekeeping/duties.js';
 import { leaveCluster, type ServerIdentity, sayPresence } from './housekeeping/presence.js';
-import { createClusterIdReader, publishPayloadLimit } from './housekeeping/settings.js';
+import { createPromoter } from './housekeeping/promoter.js';
 import { cancelJobs } from './lifecycle/cancel.js';
 import { createPublisher } from './lifecycle/publish.js';
 import { createReport } from './schedules/report.js';
@@ -154,11 +154,11 @@ function buildCore({ config, logger, identity, metrics, db }: Base) {
     },
     othersAlive: cluster.othersAlive,
   });
-  const due = createDue({ db: db.control, logger, publish });
+  const promoter = createPromoter({ db: db.control, logger, publish });
   listen(waiters.hear);
   listen(metrics.countChanges);
-  listen(actOnChanges({ dispatcher, sessions, wakeups, due }));
-  const core = { publish, waiters, registry, sessions, pauses, types, dispatcher, cluster, duties, wakeups, due };
+  listen(actOnChanges({ dispatcher, sessions, wakeups, promoter }));
+  const core = { publish, waiters, registry, sessions, pauses, types, dispatcher, cluster, duties, wakeups, promoter };
   return { ...core, knownTokens };
 }
 
@@ -192,7 +192,8 @@ type Access = ReturnType<typeof buildAccess>;
 
 /** Jobs from clients, and outcomes and progress from workers. */
 function buildTraffic({ config, logger, identity, metrics, db, stopping }: Base, core: Core & Access) {
-  const { authenticator, knownTokens, registry, sessions, types, dispatcher, cluster, wakeups, due, publish } = core;
+  const { authenticator, knownTokens, registry, sessions, types, dispatcher, cluster, wakeups, promoter, publish } =
+    core;
   const common = { db: db.control, serverId: identity.id, logger, publish };
   const outcomes = createOutcomes({ ...common, signal: stopping.signal });
   const progress = createProgressWriter(db.bulk);
@@ -200,7 +201,7 @@ function buildTraffic({ config, logger, identity, metrics, db, stopping }: Base,
     ...{ db: db.bulk, dispatcher, sessions, logger, metrics, maxPending: config.maxPending },
     onReady: () => wakeups.tellOthers('ready'),
     onScheduled(inMs) {
-      if (inMs < FAR_AWAY_MS) due.expect(inMs);
+      if (inMs < FAR_AWAY_MS) promoter.expect(inMs);
     },
   });
   const workers = createWorkerSessions({
@@ -284,20 +285,20 @@ async function start(parts: Parts): Promise<void> {
   await publishPayloadLimit(db.control, config.payloadLimitBytes).catch((error: Error) =>
     logger.warn({ event: 'limit.unpublished', err: error }, 'SQL enqueues keep the payload limit they had'),
   );
-  for (const part of [parts.duties, parts.dispatcher, parts.due, parts.ticker, parts.wakeups, parts.knownTokens])
+  for (const part of [parts.duties, parts.dispatcher, parts.promoter, parts.ticker, parts.wakeups, parts.knownTokens])
     part.start();
   logger.info({ event: 'server.listening', server: identity.id, address: identity.address }, 'listening');
 }
 
 async function stop(parts: Parts): Promise<void> {
-  const { logger, identity, db, admission, dispatcher, due, ticker } = parts;
+  const { logger, identity, db, admission, dispatcher, promoter, ticker } = parts;
   logger.info({ event: 'server.stopping' }, 'stopping');
   parts.stopping.abort();
   identity.draining = true;
   await sayPresence(db.control, identity).catch((error: Error) =>
     logger.warn({ event: 'goodbye.failed', err: error }, 'could not tell the cluster that this server stops'),
   );
-  await Promise.all([admission.stop(), dispatcher.stop(), due.stop(), ticker.stop()]);
+  await Promise.all([admission.stop(), dispatcher.stop(), promoter.stop(), ticker.stop()]);
   parts.waiters.stop();
   await parts.stream.stop(STOP_GRACE_MS);
   await Promise.all([within(STOP_GRACE_MS, parts.outcomes.idle()), within(STOP_GRACE_MS, parts.progress.idle())]);

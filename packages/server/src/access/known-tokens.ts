@@ -8,8 +8,9 @@
  * an outage must not turn known callers into strangers. Open streams stay meanwhile, because closing them would take jobs from
  * workers that may be valid.
  */
+
+import { createGatherer } from '@drover/protocol/gather';
 import type { Logger } from 'pino';
-import { createGatherer } from '../base/gather.js';
 import { createPeriodic } from '../base/periodic.js';
 import type { Runner } from '../db/database.js';
 import { DatabaseError, isPassing } from '../db/database-error.js';

@@ -12,10 +12,10 @@ type Actors = {
   dispatcher: Pick<Dispatcher, 'wake'>;
   sessions: Sessions;
   wakeups: Pick<Wakeups, 'tellOthers'>;
-  due: { expect(inMs: number): void };
+  promoter: { expect(inMs: number): void };
 };
 
-export function actOnChanges({ dispatcher, sessions, wakeups, due }: Actors): Publish {
+export function actOnChanges({ dispatcher, sessions, wakeups, promoter }: Actors): Publish {
   return (changes) => {
     let isAnyReady = false;
     let soonestMs = Number.POSITIVE_INFINITY;
@@ -30,7 +30,7 @@ export function actOnChanges({ dispatcher, sessions, wakeups, due }: Actors): Pu
       wakeups.tellOthers('ready');
     }
     // at least 1: the timestamps of PostgreSQL are finer than this
-    if (soonestMs < Number.POSITIVE_INFINITY) due.expect(Math.max(1, soonestMs));
+    if (soonestMs < Number.POSITIVE_INFINITY) promoter.expect(Math.max(1, soonestMs));
     if (toStop.length > 0) passOn(toStop);
   };
 

@@ -32,7 +32,7 @@ type TickerDeps = {
 const BATCH = 500;
 const MAX_PAUSE_MS = 1000;
 /** Batches at the same time: one is planned here while PostgreSQL writes the other. */
-const LANES = 2;
+const BATCHES_AT_ONCE = 2;
 /** Pause while only schedules of other servers are due. */
 const NOT_OURS_PAUSE_MS = 100;
 /** While an occurrence waits for a job, a job must be cancelled or a next time is outdated. */
@@ -59,9 +59,12 @@ export function createTicker(deps: TickerDeps): Ticker {
   /** Returns whether any schedule was this server's to fire. */
   async function fire(signal: AbortSignal, dueInMs: number): Promise<boolean> {
     const { index, of } = deps.share();
-    // id % of = index splits into LANES of twice the divisor
-    const lanes = Array.from({ length: LANES }, (_, lane) => ({ index: index + lane * of, of: of * LANES }));
-    const taken = await Promise.all(lanes.map((lane) => fireAll(signal, () => fireDue(db, BATCH, lane))));
+    // id % of = index splits into as many shares of a larger divisor
+    const shares = Array.from({ length: BATCHES_AT_ONCE }, (_, n) => ({
+      index: index + n * of,
+      of: of * BATCHES_AT_ONCE,
+    }));
+    const taken = await Promise.all(shares.map((share) => fireAll(signal, () => fireDue(db, BATCH, share))));
     if (dueInMs < -OVERDUE_MS) taken.push(await fireAll(signal, () => fireOverdue(db, BATCH)));
     return taken.some((count) => count > 0);
   }

@@ -22,7 +22,7 @@ function actsOn(changes: Change[], sessions: Session[] = []): string[] {
     dispatcher: { wake: () => acts.push('wake') },
     sessions: sessionsOf(...sessions),
     wakeups: { tellOthers: (hint) => acts.push(`tell ${hint}`) },
-    due: { expect: (inMs) => acts.push(`due in ${inMs}`) },
+    promoter: { expect: (inMs) => acts.push(`due in ${inMs}`) },
   });
   publish(changes);
   return acts;

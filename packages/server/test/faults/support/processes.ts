@@ -2,11 +2,11 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { freePort } from '../../../../../test/support/free-port.js';
 import { environmentOf } from '../../../../../test/support/test-points/environment.js';
 
 const CLI = fileURLToPath(new URL('../../../dist/cli/main.js', import.meta.url));
@@ -115,18 +115,5 @@ export async function until(
   while (!(await ask())) {
     if (performance.now() > deadline) throw new Error(`waited ${withinMs} ms in vain: ${what}`);
     await delay(ASK_EVERY_MS);
-  }
-}
-
-/** Below the range of outgoing connections, so no other process takes it before its server does. */
-export async function freePort(): Promise<number> {
-  for (;;) {
-    const port = 20_000 + Math.floor(Math.random() * 11_000);
-    const probe = createServer();
-    const free = await new Promise<boolean>((resolve) => {
-      probe.once('error', () => resolve(false));
-      probe.listen(port, '127.0.0.1', () => probe.close(() => resolve(true)));
-    });
-    if (free) return port;
   }
 }

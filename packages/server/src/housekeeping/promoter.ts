@@ -8,7 +8,7 @@ import type { Runner } from '../db/database.js';
 import { promoteJobs, untilNextDueMs } from '../lifecycle/promote.js';
 import type { Publish } from '../lifecycle/publish.js';
 
-export type Due = {
+export type Promoter = {
   start(): void;
   stop(): Promise<void>;
   /** A job becomes due in this many milliseconds. */
@@ -20,7 +20,7 @@ const MAX_PAUSE_MS = 1000;
 /** Pause until the next lookup when other servers are just promoting the due jobs. */
 const OTHERS_PAUSE_MS = 10;
 
-export function createDue({ db, logger, publish }: { db: Runner; logger: Logger; publish: Publish }): Due {
+export function createPromoter({ db, logger, publish }: { db: Runner; logger: Logger; publish: Publish }): Promoter {
   async function promoteDue(signal: AbortSignal): Promise<number> {
     const next = await untilNextDueMs(db);
     if (next === null || next > 0) return Math.min(MAX_PAUSE_MS, next === null ? MAX_PAUSE_MS : Math.max(1, next));
