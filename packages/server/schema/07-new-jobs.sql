@@ -142,7 +142,8 @@ begin
   into b
   -- the payload is text, so that its \u0000 survives the reading of the batch
   from json_to_recordset(batch) as job(id uuid, type text, queue text, payload text, options json, complete boolean)
-  left join drover.job_type t on t.type = job.type and job.complete is not true;
+  -- a lookup of null ends at once
+  left join drover.job_type t on t.type = case when job.complete is not true then job.type end;
   return drover.insert_jobs(b.ids, b.types, b.queues, b.payloads, null, b.options, b.history_from);
 end $$;
 

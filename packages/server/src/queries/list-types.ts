@@ -6,31 +6,33 @@ import { sql } from '../db/statement.js';
 const COLUMNS = `
   t.type, t.hash, t.defaults, t.payload_schema is not null as has_schema, t.defined_at, t.first_seen_at, live.definitions`;
 
-/** The live workers that offer the type `t`, by the hash of their definition. */
-const LIVE = `
-left join lateral (
-  select json_agg(json_build_object('hash', hash, 'workers', workers, 'names', names[1:${SHOWN_WORKERS}])
+/** The CTE `live`: for each type that live workers offer, these workers by the hash of their definition. */
+const live = (condition: string) => `by_hash as (
+  select offered.type, offered.hash, count(*) as workers, array_agg(s.name order by s.name) as names
+  from drover.session s
+  cross join lateral unnest(s.types, s.definition_hashes) as offered(type, hash)
+  where s.ended_at is null and ${condition}
+  group by offered.type, offered.hash
+), live as materialized (
+  select type, json_agg(json_build_object('hash', hash, 'workers', workers, 'names', names[1:${SHOWN_WORKERS}])
     order by workers desc, hash) as definitions
-  from (
-    select offered.hash, count(*) as workers, array_agg(s.name order by s.name) as names
-    from drover.session s
-    cross join lateral unnest(s.types, s.definition_hashes) as offered(type, hash)
-    where s.ended_at is null and offered.type = t.type
-    group by offered.hash
-  ) by_hash
-) live on true`;
+  from by_hash
+  group by type
+)`;
 
 const listStatement = sql('list_types')`
+with ${live('true')}
 select ${COLUMNS}
 from drover.job_type t
-${LIVE}
+left join live on live.type = t.type
 order by t.type
 limit ${2 * LIMITS.knownTypes}`;
 
 const findStatement = sql('find_type')`
+with ${live('offered.type = $1')}
 select ${COLUMNS}, t.payload_schema::text as payload_schema
 from drover.job_type t
-${LIVE}
+left join live on true
 where t.type = $1`;
 
 type TypeRow = {

@@ -74,8 +74,20 @@ export function createJobTypes({ db, events, onChange }: JobTypesDeps): JobTypes
     state = present;
   }
 
+  /** Reads the table on first use. */
+  async function load(): Promise<void> {
+    if (state !== '') return;
+    firstReading ??= refresh().finally(() => {
+      firstReading = undefined;
+    });
+    await firstReading;
+  }
+
   async function register(hello: Hello, types: readonly TypeToRegister[]): Promise<void> {
-    const differing = types.filter(({ type, hash }) => isNews(known.get(type), hash));
+    await load();
+    // a type may be named twice
+    const unique = new Map(types.map((definition) => [definition.type, definition]));
+    const differing = [...unique.values()].filter(({ type, hash }) => isNews(known.get(type), hash));
     if (differing.length === 0) return;
     await writeTypes(db, hello.sessionId, differing);
     const before = state;
@@ -109,11 +121,7 @@ export function createJobTypes({ db, events, onChange }: JobTypesDeps): JobTypes
 
   return {
     async known() {
-      if (state !== '') return known;
-      firstReading ??= refresh().finally(() => {
-        firstReading = undefined;
-      });
-      await firstReading;
+      await load();
       return known;
     },
     refresh,

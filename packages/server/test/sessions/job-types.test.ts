@@ -134,6 +134,12 @@ test('a worker that does not say its definitions makes its types known and chang
   expect(listed).toMatchObject({ conflict: false, workers: 3 });
 });
 
+test('a hello that names a type twice registers it once', async () => {
+  const definition = wire({ maxAttempts: 1 });
+  await register({ types: ['bank.wire', 'bank.wire'], definitions: [definition, definition] });
+  expect(await known()).toMatchObject({ defaults: { maxAttempts: 1 } });
+});
+
 test('a schema that PostgreSQL could not store is left out', async () => {
   await register({ definitions: [{ type: 'bank.wire', defaults: {}, payloadSchema: '{"const":"\\u0000"' }] });
   expect((await known())?.payloadSchema).toBeUndefined();
