@@ -112,7 +112,7 @@ describeMistakes('workers', [
   [
     'an isolated job without its module',
     () => createWorker({ jobs: [defineJob({ type: 'render', isolation: 'process', run: () => {} })] }),
-    'createWorker: jobs[0].module: expected the option module: import.meta.url of the isolated job "render", got undefined',
+    'createWorker: jobs[0].module: expected the option module of the isolated job "render": import.meta.url, or __filename in CommonJS, got undefined',
   ],
   [
     'a queue with a space',

@@ -54,6 +54,11 @@ describeMistakes('defining jobs', [
     'defineJob: run: expected a function, got "send"',
   ],
   [
+    'the module of a handler as a relative path',
+    () => handle(defineJob({ type: 'echo' }), () => {}, { module: './echo.js' }),
+    'handle: module: expected the address of a file: import.meta.url, or __filename in CommonJS, got "./echo.js"',
+  ],
+  [
     'handle with a type instead of a definition',
     () => handle('echo' as never, () => {}),
     'handle: definition: expected the return value of defineJob, got "echo"',

@@ -11,6 +11,8 @@ const TEST_MS = 180_000;
 /** Jobs that are acknowledged before, between and after the blows. */
 const SOME = 400;
 const CUTS = 25;
+/** pino's number. */
+const WARN = 40;
 
 let postgres: OwnPostgres;
 const stage = createStage(async () => {
@@ -113,6 +115,42 @@ describe('H1: in the middle of load', () => {
     TEST_MS,
   );
 });
+
+/** What a server reported at `warn` or above, apart from its workers. */
+function reportsOf(server: ServerProcess): string[] {
+  const lines = server.log().trim().split('\n');
+  const reports = lines.map((line) => JSON.parse(line)).filter(({ level }) => level >= WARN);
+  return reports.map(({ event }) => event).filter((event) => !event.startsWith('worker'));
+}
+
+test(
+  'an outage of PostgreSQL is one line when it begins and one when it ends, whatever fails meanwhile',
+  async () => {
+    const servers = [await stage.startServer(), await stage.startServer()];
+    const client = stage.client(servers.map(({ url }) => url));
+    let enqueued: Promise<unknown> | undefined;
+    await postgres.restart('immediate', async () => {
+      enqueued = client.enqueue('sum', { a: 1, b: 2 }, { queue: 'outage' });
+      for (const server of servers) {
+        for (let asked = 0; asked < 5; asked++) {
+          expect((await fetch(`${server.url}/api/v1/stats`)).status).toBe(503);
+        }
+      }
+    });
+    await enqueued;
+    for (const server of servers) {
+      await until('it is over', () => server.log().includes('database.available'));
+      const reports = reportsOf(server);
+      // the pulse of the cluster, which keeps workers alive, is another subject
+      expect(reports.filter((event) => event !== 'pulse.stopped')).toEqual([
+        'database.unavailable',
+        'database.available',
+      ]);
+    }
+    await Promise.all(servers.map((server) => server.stop()));
+  },
+  TEST_MS,
+);
 
 test('D3, J5: the jobs of a worker that is killed are run by another after its lease', async () => {
   const client = stage.client(urls());

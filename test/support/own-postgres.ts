@@ -14,7 +14,7 @@ export type OwnPostgres = {
   /** From now on it accepts no new connections; it ends when the present ones have ended. */
   beginShutdown(): void;
   /** `fast` ends sessions and writes everything out; `immediate` and `crash` end in recovery: one by SIGQUIT, one by SIGKILL. */
-  restart(how: 'fast' | 'immediate' | 'crash'): Promise<void>;
+  restart(how: 'fast' | 'immediate' | 'crash', whileDown?: () => Promise<void>): Promise<void>;
   drop(): Promise<void>;
 };
 
@@ -32,13 +32,14 @@ export async function startOwnPostgres(): Promise<OwnPostgres> {
     url: running.url,
     pool,
     beginShutdown: () => void process.kill(running.pid, 'SIGTERM'),
-    async restart(how) {
+    async restart(how, whileDown) {
       const { pid } = running;
       if (how !== 'fast') {
         process.kill(pid, how === 'crash' ? 'SIGKILL' : 'SIGQUIT');
         await until('PostgreSQL is gone', () => !isAlive(pid));
       }
       await running.stop();
+      await whileDown?.();
       running = await start();
     },
     async drop() {

@@ -44,6 +44,7 @@ import { createWorkerSessions } from './sessions/worker-sessions.js';
 import { routeUpgrades } from './sockets/upgrades.js';
 import { createEvents } from './telemetry/log-events.js';
 import { createMetrics, type Metrics } from './telemetry/metrics.js';
+import { createOutageLog, type OutageLog } from './telemetry/outage-log.js';
 import { createCertificateKeeper } from './tls/certificate-keeper.js';
 import { VERSION } from './version.js';
 import { createWorkerStream } from './workers/stream/stream.js';
@@ -77,11 +78,13 @@ type Base = {
 
 type Parts = ReturnType<typeof buildParts>;
 
-export function createServer(config: ServerConfig, { logger }: { logger: Logger }): DroverServer {
+export function createServer(config: ServerConfig, { logger: given }: { logger: Logger }): DroverServer {
+  const outages = createOutageLog(given);
+  const { logger } = outages;
   const id = newId();
   const identity = { id, address: '', host: hostname(), pid: process.pid, version: VERSION, draining: false };
   const metrics = createMetrics();
-  const db = connect(config, logger, metrics);
+  const db = connect(config, { logger, outages, metrics });
   const parts = buildParts({ config, logger, identity, metrics, db, stopping: new AbortController() });
   let stopped: Promise<void> | undefined;
 
@@ -104,12 +107,22 @@ export function createServer(config: ServerConfig, { logger }: { logger: Logger 
   };
 }
 
-function connect(config: ServerConfig, logger: Logger, metrics: Metrics): Database {
+function connect(
+  config: ServerConfig,
+  { logger, outages, metrics }: Pick<Base, 'logger' | 'metrics'> & { outages: OutageLog },
+) {
   return connectDatabase({
     url: config.databaseUrl,
     poolSize: config.poolSize,
-    onError: (error) => logger.warn({ event: 'database.failed', err: error }, 'a database connection failed'),
-    onFailure: (kind) => metrics.databaseErrors.inc({ kind }),
+    onError(error) {
+      outages.failed(error);
+      logger.debug({ event: 'database.failed', reason: error.message }, 'a database connection failed');
+    },
+    onFailure(error) {
+      outages.failed(error);
+      metrics.databaseErrors.inc({ kind: error.kind });
+    },
+    onAnswer: outages.answered,
     onMove: (url) => logger.warn({ event: 'database.moved', host: new URL(url).host }, 'using another database host'),
   });
 }

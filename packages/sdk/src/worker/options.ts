@@ -171,7 +171,12 @@ function checkJob(where: string, job: unknown, place: string): void {
   }
   const { isolation, module } = job[JOB];
   if (isolation === undefined || module !== undefined) return;
-  refuse(where, `${place}.module`, module, `the option module: import.meta.url of the isolated job "${job.type}"`);
+  refuse(
+    where,
+    `${place}.module`,
+    module,
+    `the option module of the isolated job "${job.type}": import.meta.url, or __filename in CommonJS`,
+  );
 }
 
 function folderOption(where: string, name: string, value: unknown): string | undefined {

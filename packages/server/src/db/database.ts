@@ -14,7 +14,7 @@
 
 import { splitHosts } from '../base/split-hosts.js';
 import { bestOf, type Candidate, findWritable } from './choose-host.js';
-import { DatabaseError, type DatabaseErrorKind, isPassing } from './database-error.js';
+import { DatabaseError, isPassing } from './database-error.js';
 import { createPoolRunner } from './pool-runner.js';
 import type { Runner } from './runner.js';
 import type { TransactionRunner } from './transaction.js';
@@ -36,9 +36,12 @@ export type DatabaseOptions = {
   poolSize: number;
   /** Milliseconds that a statement or a transaction of control and bulk may take before its connection is destroyed. */
   deadlineMs?: number;
+  /** Called when a connection has failed without a statement, or no host can be chosen. */
   onError?: (error: Error) => void;
   /** Called when a statement has failed. */
-  onFailure?: (kind: DatabaseErrorKind) => void;
+  onFailure?: (error: DatabaseError) => void;
+  /** Called when a statement or a transaction was answered. */
+  onAnswer?: () => void;
   /** Called when the pools have moved to another host. */
   onMove?: (url: string) => void;
 };
@@ -74,7 +77,9 @@ export function connectDatabase(options: DatabaseOptions): Database {
   let chosen: Candidate | undefined;
   let choosing: Promise<void> | undefined;
   let url = hosts[0] as string;
-  const shared = { url, max: options.poolSize, ready, onError, onFailure };
+  const { onAnswer = () => {} } = options;
+  let isClosed = false;
+  const shared = { url, max: options.poolSize, ready, onError, onFailure, onAnswer };
   const runners = [
     createPoolRunner({ ...shared, settings: HOT_PATH_SETTINGS, deadlineMs }),
     createPoolRunner({ ...shared, settings: HOT_PATH_SETTINGS, deadlineMs }),
@@ -103,12 +108,14 @@ export function connectDatabase(options: DatabaseOptions): Database {
     return choosing;
   }
 
+  /** What still waits for a closed database fails, which says nothing about it. */
   function onError(error: Error): void {
-    options.onError?.(error);
+    if (!isClosed) options.onError?.(error);
   }
 
   function onFailure(error: DatabaseError): void {
-    options.onFailure?.(error.kind);
+    if (isClosed) return;
+    options.onFailure?.(error);
     if (hosts.length === 1 || choosing || !isPassing(error)) return;
     choosing = choose()
       .catch(onError)
@@ -123,6 +130,7 @@ export function connectDatabase(options: DatabaseOptions): Database {
     reads,
     url: () => url,
     async close() {
+      isClosed = true;
       await Promise.all(runners.map((runner) => runner.end()));
     },
   };

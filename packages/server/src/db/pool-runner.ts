@@ -21,6 +21,8 @@ type PoolRunnerOptions = {
   onError: (error: Error) => void;
   /** Called when a statement has failed. */
   onFailure: (error: DatabaseError) => void;
+  /** Called when a statement or a transaction was answered. */
+  onAnswer: () => void;
 };
 
 export type PoolRunner = TransactionRunner & { moveTo(url: string): void; end(): Promise<void> };
@@ -59,7 +61,9 @@ export function createPoolRunner(options: PoolRunnerOptions): PoolRunner {
   async function execute<Answer>(send: Send<Answer>): Promise<Answer> {
     const client = await take();
     try {
-      return await sendOn(client, send, options.deadlineMs);
+      const answer = await sendOn(client, send, options.deadlineMs);
+      options.onAnswer();
+      return answer;
     } catch (error) {
       if (error instanceof DatabaseError) options.onFailure(error);
       throw error;
@@ -78,7 +82,9 @@ export function createPoolRunner(options: PoolRunnerOptions): PoolRunner {
       onFailure: options.onFailure,
     };
     try {
-      return await runTransaction(link, work, deadlineMs);
+      const value = await runTransaction(link, work, deadlineMs);
+      options.onAnswer();
+      return value;
     } finally {
       client.release(client.broken);
     }

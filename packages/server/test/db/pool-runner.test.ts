@@ -40,6 +40,7 @@ function connect({
     ready: () => undefined,
     onError: (error) => errors.push(error),
     onFailure: () => {},
+    onAnswer: () => {},
   });
   made.push(runner);
   return runner;

@@ -174,7 +174,7 @@ describe('a server', () => {
   test('outlives a database that takes no new connections, then ends all, and comes back', {
     timeout: 90_000,
   }, async () => {
-    const server = await processes.startServer(postgres.url);
+    const server = await processes.startServer(postgres.url, { flags: ['--log-level', 'debug'] });
     processes.startWorker('one', [server.url]);
     const client = createClient({ url: server.url, timeout: '60s' });
     const run = async (number: number) => (await client.enqueue('work', { ms: 0, number })).result();

@@ -29,7 +29,7 @@ beforeEach(async () => {
   holder = await startAnswerHolder(database.url);
   failures = [];
   // One connection, so each test shows whether the next one gets a connection that works.
-  db = connectDatabase({ url: holder.url, poolSize: 1, onFailure: (kind) => failures.push(kind) });
+  db = connectDatabase({ url: holder.url, poolSize: 1, onFailure: ({ kind }) => failures.push(kind) });
 });
 afterEach(async () => {
   expect(await db.control.runTexts(sql('after')`select 'works', txid_current_if_assigned()`, [])).toEqual([

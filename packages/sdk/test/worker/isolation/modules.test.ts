@@ -54,7 +54,9 @@ describe('the module of an isolated handler', () => {
 
   it('must be known when the worker is created', () => {
     const without = handle(job, () => {});
-    expect(() => createWorker({ jobs: [without] })).toThrow(/module: import\.meta\.url of the isolated job "job"/);
+    expect(() => createWorker({ jobs: [without] })).toThrow(
+      /option module of the isolated job "job": import\.meta\.url/,
+    );
     expect(() => handle(job, () => {}, { module: './job.js' })).toThrow(
       'handle: module: expected the address of a file: import.meta.url, or __filename in CommonJS, got "./job.js"',
     );
