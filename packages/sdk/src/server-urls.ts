@@ -1,7 +1,7 @@
 /** The base addresses of the servers: from the option, from `DROVER_URL`, or the default. */
 import { DroverError } from '@drover/protocol/errors';
 
-export const DEFAULT_URL = 'http://127.0.0.1:8420';
+const DEFAULT_URL = 'http://127.0.0.1:8420';
 
 /** Servers that one client or worker remembers. */
 export const MAX_SERVERS = 100;

@@ -109,7 +109,7 @@ function parsed(result: string | undefined): unknown {
 }
 
 /** From the description of an error: it was thrown in another process, or no Error was thrown. */
-export function errorFrom({ name, message, stack, code }: JobError): Error {
+function errorFrom({ name, message, stack, code }: JobError): Error {
   const error = new Error(message);
   error.name = name;
   if (stack !== undefined) error.stack = stack;

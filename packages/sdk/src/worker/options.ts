@@ -35,7 +35,7 @@ const DEFAULT_SLOTS = 10;
 const DEFAULT_DRAIN_MS = 30_000;
 const RESUME_KEY_BYTES = 32;
 
-export const ON_LEASE_LOST = ['exit', 'abort'] as const;
+const ON_LEASE_LOST = ['exit', 'abort'] as const;
 export type OnLeaseLost = (typeof ON_LEASE_LOST)[number];
 
 export type WorkerOptions = TlsOptions & {

@@ -120,7 +120,7 @@ function backoffOf({ assignment, random }: Ending): number {
   return backoffDelayMs(assignment.options?.backoff ?? DEFAULT_BACKOFF, assignment.attempt, random);
 }
 
-export function describeError(error: unknown, code: string | undefined): JobError {
+function describeError(error: unknown, code: string | undefined): JobError {
   const isError = error instanceof Error;
   const described: JobError = {
     name: isError ? clean(String(error.name), LIMITS.nameLength) : 'Error',

@@ -90,7 +90,7 @@ function statusLines({ stats, address, upMs, hint }: DevStatus): string[] {
 }
 
 /** One line without control characters, for logs and pipes. */
-export function plainLine({ stats, address }: DevStatus): string {
+function plainLine({ stats, address }: DevStatus): string {
   const counts = shownStates(stats).map((state) => `${state} ${stats.counts[state] ?? 0}`);
   return `${counts.join(', ')} | ${rateText(stats)} | ${capacityText(stats)} | ${address}`;
 }

@@ -10,7 +10,7 @@
 const SAME_SIGNAL_MS = 1000;
 const IMPATIENT_EXIT_CODE = 130;
 
-export function stopOnSignals(): AbortSignal {
+function stopOnSignals(): AbortSignal {
   const controller = new AbortController();
   let firstAt: number | undefined;
   const onSignal = (name: string) => {
@@ -34,7 +34,7 @@ export function stopOnSignals(): AbortSignal {
 }
 
 /** Resolves when the signal aborts. */
-export function whenAborted(signal: AbortSignal): Promise<void> {
+function whenAborted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) resolve();
     else signal.addEventListener('abort', () => resolve(), { once: true });

@@ -70,7 +70,7 @@ export async function listWorkers(db: Runner, beatMs: number, idPrefix = ''): Pr
 }
 
 /** The state is derived, never stored, so it cannot contradict its sources. */
-export function workerState(
+function workerState(
   worker: Pick<WorkerRow, 'ending' | 'draining' | 'missed_beats' | 'running' | 'paused' | 'ignores_pause'>,
 ): Worker['state'] {
   if (worker.ending !== null) return worker.ending;

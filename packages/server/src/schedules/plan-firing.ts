@@ -42,7 +42,7 @@ export type Plan = {
 };
 
 /** An occurrence that is later than this is missed: no server could fire it. */
-export const ON_TIME_MS = 60_000;
+const ON_TIME_MS = 60_000;
 /** Jobs of one schedule in one round; the rest follows in the next round. */
 export const MAX_JOBS_A_ROUND = 1000;
 /** Occurrences of one schedule that one round decides, at about 3 µs each. */

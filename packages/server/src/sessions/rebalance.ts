@@ -17,7 +17,7 @@ const TOLERANCE = 0.25;
 const MOVES_A_ROUND = 10;
 
 /** How many of `mine` should move when `total` workers are served by `servers` servers. Pure. */
-export function surplus(mine: number, total: number, servers: number): number {
+function surplus(mine: number, total: number, servers: number): number {
   if (servers < 2) return 0;
   const share = Math.ceil(total / servers);
   if (mine <= share + Math.max(1, Math.floor(share * TOLERANCE))) return 0;

@@ -11,7 +11,7 @@ import type { Change } from '../lifecycle/change.js';
 import { VERSION } from '../version.js';
 
 /** How an attempt ended. */
-export const ATTEMPT_ENDINGS = ['succeeded', 'failed', 'snoozed', 'cancelled', 'released', 'lost'] as const;
+const ATTEMPT_ENDINGS = ['succeeded', 'failed', 'snoozed', 'cancelled', 'released', 'lost'] as const;
 type AttemptEnding = (typeof ATTEMPT_ENDINGS)[number];
 /** The verbs that end an attempt. */
 const ENDING_OF_ATTEMPT: Partial<Record<JobVerb, AttemptEnding>> = {

@@ -80,7 +80,7 @@ export function repeatPolicy(spec: ScheduleSpec, given: RepeatPolicy | undefined
   return spec.kind === 'cron' && isOfEveryHour(parseCron(spec.cron)) ? 'both' : 'first';
 }
 
-export function localDate(zone: Zone, ms: number): string {
+function localDate(zone: Zone, ms: number): string {
   return new Date(ms + offsetAt(zone, ms)).toISOString().slice(0, 10);
 }
 

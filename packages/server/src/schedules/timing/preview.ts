@@ -30,7 +30,7 @@ export function previewSchedule(schedule: Timetable, afterMs: number, count: num
 }
 
 /** The local time with its offset: `2030-03-31T03:30:00+02:00`. */
-export function localText(zone: Zone, ms: number): string {
+function localText(zone: Zone, ms: number): string {
   const offsetMs = offsetAt(zone, ms);
   const wall = new Date(ms + offsetMs).toISOString().slice(0, 19);
   const minutes = Math.floor(Math.abs(offsetMs) / 60_000);

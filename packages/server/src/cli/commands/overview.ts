@@ -39,7 +39,7 @@ export function addLookCommands(program: Command, context: CliContext): void {
   add('stats', 'Show counts, rates and capacity.', (client) => client.stats(), statsText);
 }
 
-export function queuesText(queues: readonly Queue[], { time }: TextFormat): string {
+function queuesText(queues: readonly Queue[], { time }: TextFormat): string {
   if (queues.length === 0) return 'no queues';
   const states = UNFINISHED_STATES.filter(
     (state) => USUAL_STATES.includes(state) || queues.some(({ counts }) => (counts[state] ?? 0) > 0),
@@ -52,7 +52,7 @@ export function queuesText(queues: readonly Queue[], { time }: TextFormat): stri
   return formatTable(headings, rows);
 }
 
-export function workersText(workers: readonly Worker[], { time }: TextFormat): string {
+function workersText(workers: readonly Worker[], { time }: TextFormat): string {
   if (workers.length === 0) return 'no workers';
   const ids = shortIds(workers.map(({ id }) => id));
   const rows = workers.map((worker, index): Cell[] => [
@@ -66,7 +66,7 @@ export function workersText(workers: readonly Worker[], { time }: TextFormat): s
   return `${formatTable(headings, rows)}\n${counts}`;
 }
 
-export function serversText(servers: readonly Server[], { time }: TextFormat): string {
+function serversText(servers: readonly Server[], { time }: TextFormat): string {
   if (servers.length === 0) return 'no servers';
   const rows = servers.map((server): Cell[] => [
     ...[server.address, server.state, server.workers, server.version, `${server.pid}@${server.host}`],
@@ -75,7 +75,7 @@ export function serversText(servers: readonly Server[], { time }: TextFormat): s
   return formatTable(['address', 'state', 'workers', 'version', 'process', 'started', 'last beat'], rows);
 }
 
-export function statsText(stats: Stats, { time }: TextFormat): string {
+function statsText(stats: Stats, { time }: TextFormat): string {
   const { capacity, perSecond, counts } = stats;
   const flows: [string, Flow][] = [
     ['minute', stats.lastMinute],
