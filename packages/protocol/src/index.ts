@@ -1,3 +1,11 @@
+export {
+  AUDIT_KINDS,
+  AUDIT_OUTCOMES,
+  type AuditEntry,
+  type ListAuditInput,
+  type ListAuditQuery,
+  listAuditQuery,
+} from './audit.js';
 export { type Backoff, type BackoffInput, backoffDelayMs, backoffSchema, DEFAULT_BACKOFF } from './backoff.js';
 export {
   BULK_MEDIA_TYPE,

@@ -3,6 +3,7 @@
  * typed from it. A route is added here, with its handler in the server's `api/`.
  */
 import { z } from 'zod';
+import { auditEntrySchema, listAuditQuery } from './audit.js';
 import { BULK_MEDIA_TYPE, checkBatchSize } from './bulk.js';
 import { durationSchema } from './duration.js';
 import {
@@ -589,7 +590,7 @@ export const ROUTES = {
     method: 'GET',
     path: '/api/v1/tokens',
     summary: 'Every token, without secrets. Those of the configuration are those of this server.',
-    roles: ['admin'],
+    roles: ['auditor', 'admin'],
     answer: z.object({ items: z.array(tokenSchema) }),
   },
   revokeToken: {
@@ -608,6 +609,14 @@ export const ROUTES = {
     params: idParams,
     body: rotateTokenSchema,
     answer: tokenWithSecretSchema,
+  },
+  listAudit: {
+    method: 'GET',
+    path: '/api/v1/audit',
+    summary: 'The audit trail: who has changed what, newest first.',
+    roles: ['auditor', 'admin'],
+    query: listAuditQuery,
+    answer: pageOf(auditEntrySchema),
   },
   openApi: {
     method: 'GET',

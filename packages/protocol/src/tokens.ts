@@ -5,7 +5,7 @@ import { listSchema, nameSchema } from './fields.js';
 import { LIMITS } from './limits.js';
 
 /** A token has one role; `admin` may do everything. */
-export const ROLES = ['viewer', 'operator', 'admin', 'client', 'enqueue', 'worker'] as const;
+export const ROLES = ['viewer', 'operator', 'admin', 'client', 'enqueue', 'worker', 'auditor'] as const;
 export type Role = (typeof ROLES)[number];
 
 /** Marks a token of the database, also for scanners that look for secrets: `drv_`, its id, `_`, 256 random bits. */

@@ -1,6 +1,7 @@
 /** Define jobs and their handlers, add jobs, and ask for their results. Workers run with `@drover/sdk/worker`. */
 
 export {
+  type AuditEntry,
   type Backfilled,
   type Backoff,
   type BackoffInput,
@@ -16,6 +17,7 @@ export {
   type JobTypeWithSchema,
   type JobWithAttempts,
   type LargeJobPart,
+  type ListAuditInput as AuditFilter,
   type ListedJob,
   type NewScheduleInput,
   type NewTokenInput,
@@ -32,6 +34,7 @@ export {
   type Worker as WorkerInfo,
 } from '@drover/protocol';
 export {
+  type AuditPage,
   type Client,
   type ClientOptions,
   createClient,

@@ -27,3 +27,22 @@ create table drover.token (
 );
 -- A revoked token leaves its name to the next one.
 create unique index token_name on drover.token (name) where revoked_at is null;
+
+-- Who has changed what: one row per change, written in its transaction. Payloads are not in it, only their sizes and hashes.
+create table drover.audit (
+  -- a UUIDv7 that the server makes, so that a statement that is sent again writes one row
+  id uuid primary key,
+  at timestamptz not null default now(),
+  principal text not null,
+  kind text not null,
+  token_id uuid,
+  address text not null,
+  request_id text,
+  action text not null,
+  target text,
+  before json,
+  after json,
+  outcome text not null check (outcome in ('done', 'denied'))
+);
+create index audit_at on drover.audit (at);
+create index audit_target on drover.audit (target, id) where target is not null;

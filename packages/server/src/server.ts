@@ -8,12 +8,13 @@ import { CALLED_ROUTE, CALLS_PATH, DroverError, newId, ROUTES, STREAM_PATH } fro
 import { within } from '@drover/protocol/within';
 import type { Logger } from 'pino';
 import { createAddressReader } from './access/client-address.js';
+import { createDenials } from './access/denials.js';
 import { createKnownTokens } from './access/known-tokens.js';
 import { createTokens } from './access/tokens.js';
 import { createWrongTokens } from './access/wrong-tokens.js';
 import { createAdmission } from './admission/admission.js';
 import { errorHeaders } from './api/answer-error.js';
-import { createAuthenticator, createAuthorizer } from './api/auth.js';
+import { createAuthenticator, createAuthorizer, UNKNOWN_PATH } from './api/auth.js';
 import { createCallStream } from './api/call-stream.js';
 import { createHandlers } from './api/handlers.js';
 import { createHttpServer } from './api/http-server.js';
@@ -198,7 +199,7 @@ function buildAccess({ config, logger, metrics, db }: Base, { knownTokens, wakeu
       wakeups.tellOthers('token');
     },
   });
-  return { authenticator, tokens };
+  return { authenticator, tokens, denials: createDenials({ db: db.bulk, logger }) };
 }
 
 type Access = ReturnType<typeof buildAccess>;
@@ -211,7 +212,15 @@ function buildTraffic({ config, logger, identity, metrics, db, stopping }: Base,
   const outcomes = createOutcomes({ ...common, signal: stopping.signal });
   const progress = createProgressWriter(db.bulk);
   const admission = createAdmission({
-    ...{ db: db.bulk, dispatcher, sessions, logger, metrics, maxPending: config.maxPending },
+    ...{
+      db: db.bulk,
+      dispatcher,
+      sessions,
+      logger,
+      metrics,
+      maxPending: config.maxPending,
+      auditEnqueues: config.auditEnqueues,
+    },
     onReady: () => wakeups.tellOthers('ready'),
     onScheduled(inMs) {
       if (inMs < FAR_AWAY_MS) promoter.expect(inMs);
@@ -227,7 +236,9 @@ function buildTraffic({ config, logger, identity, metrics, db, stopping }: Base,
   });
   const stream = createWorkerStream({
     ...{ sessions: workers, logger, watch: knownTokens.watch },
-    authorize: createAuthorizer(config, authenticator, { roles: ['worker'], scope: 'checked' }),
+    authorize: createAuthorizer(config, authenticator, {
+      ...{ roles: ['worker'], scope: 'checked', action: 'workerStream' },
+    }),
   });
   return { outcomes, progress, admission, stream };
 }
@@ -258,27 +269,27 @@ function buildSchedules(
 type ApiParts = Core & Access & ReturnType<typeof buildTraffic> & ReturnType<typeof buildSchedules>;
 
 function buildApi({ config, logger, identity, metrics, db }: Base, parts: ApiParts) {
-  const { cluster, schedules, stream, authenticator, tokens, knownTokens } = parts;
+  const { cluster, schedules, stream, authenticator, denials, tokens, knownTokens } = parts;
   const serverId = identity.id;
   const certificate =
     config.tls && createCertificateKeeper({ config: config.tls, logger, events: createEvents(logger) });
   const engine = createEngine({
-    ...{ ...parts, db, serverId, metrics, beatMs: config.beatMs },
+    ...{ ...parts, db, serverId, metrics, beatMs: config.beatMs, auditEnqueues: config.auditEnqueues },
     sinceBeatMs: cluster.sinceBeatMs,
     certificateExpiresAt: certificate && (() => certificate.expiresAt),
   });
   const handlers = createHandlers({ engine, schedules, tokens, db, config });
   const memory = createMemoryBudget(config.requestMemoryBytes);
-  const http = createHttpServer({ handlers, authenticator, config, logger, serverId, memory });
+  const http = createHttpServer({ handlers, authenticator, denials, config, logger, serverId, memory });
   const calls = createCallStream({
-    ...{ handlers, logger, memory, watch: knownTokens.watch },
-    authorize: createAuthorizer(config, authenticator, ROUTES[CALLED_ROUTE]),
+    ...{ handlers, denials, logger, memory, watch: knownTokens.watch },
+    authorize: createAuthorizer(config, authenticator, { ...ROUTES[CALLED_ROUTE], action: CALLED_ROUTE }),
   });
   routeUpgrades(
     http.server,
     { [STREAM_PATH]: stream, [CALLS_PATH]: calls },
     {
-      requireKnown: createAuthorizer(config, authenticator, { roles: 'anyone' }),
+      requireKnown: createAuthorizer(config, authenticator, UNKNOWN_PATH),
       headersOf: (error) => ({ 'drover-server': serverId, ...errorHeaders(error) }),
     },
   );

@@ -9,6 +9,7 @@ import {
   type JobType,
   type JobTypeWithSchema,
   type LargeJobPart,
+  type ListAuditInput,
   type ListedJob,
   type Pause,
   type Queue,
@@ -73,6 +74,8 @@ export type JobFilter = {
   limit?: number | undefined;
   cursor?: string | undefined;
 };
+
+export type AuditPage = RouteAnswer<'listAudit'>;
 
 export type JobPage = RouteAnswer<'listJobs'>;
 
@@ -216,6 +219,11 @@ export class Client {
 
   async servers(): Promise<Server[]> {
     return (await this.#api.call('listServers', {})).items;
+  }
+
+  /** One page of the audit trail, newest first. Needs the role `auditor`. */
+  audit(filter: ListAuditInput = {}): Promise<AuditPage> {
+    return this.#api.call('listAudit', { query: filter });
   }
 
   /** Waits for enqueues in progress, then closes every connection. Waits for results reject. */

@@ -1,9 +1,9 @@
 /** Who calls. Everything that decides or records by caller gets this one type. */
-import type { Role } from '@drover/protocol';
+import type { AuditEntry, Role, RouteName } from '@drover/protocol';
 import type { Scope } from './scope.js';
 
-/** `open`: the server has no credentials and lets everyone do everything. */
-export type PrincipalKind = 'token' | 'configured' | 'certificate' | 'open';
+/** `database`: without a server. `open`: the server has no credentials and lets everyone do everything. */
+export type PrincipalKind = AuditEntry['kind'];
 
 export type Principal = {
   /** Shown in logs, pauses and the audit trail. */
@@ -21,10 +21,16 @@ export type Principal = {
 /** Without limits but those of its role. */
 export const UNLIMITED = { tokenId: null, scope: undefined, payloads: true } as const;
 
-/** A principal with where its request came from. */
+/** Names of routes, and the stream of workers. */
+export type Action = RouteName | 'workerStream';
+
+/** A principal with its request, for the audit trail. */
 export type Caller = {
   readonly principal: Principal;
   readonly address: string;
+  /** The header `x-request-id`. */
+  readonly requestId: string | null;
+  readonly action: Action;
 };
 
 /** The same for every credential of this principal, so that it survives a rotation. */

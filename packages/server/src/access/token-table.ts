@@ -58,6 +58,9 @@ set last_used_at = greatest(t.last_used_at, now() - u.age_ms * interval '1 milli
 from json_to_recordset($1) as u(id uuid, age_ms double precision)
 where ${byKey('t.id', 'u.id')}`;
 
+const prune = sql('token_prune')`
+delete from drover.token where least(revoked_at, expires_at) < now() - $1::double precision * interval '1 millisecond'`;
+
 const anyValid = sql('token_any')`select from drover.token where ${IS_VALID} limit 1`;
 
 /** Null: all. */
@@ -123,6 +126,11 @@ export function readTokens(db: Runner, ids: readonly string[]): Promise<StoredTo
 
 export async function noteTokenUse(db: Runner, used: readonly { id: string; age_ms: number }[]): Promise<void> {
   await db.run(noteUse, [JSON.stringify(used)]);
+}
+
+/** Deletes those that were not valid for this long. */
+export async function pruneTokens(db: Runner, retentionMs: number): Promise<void> {
+  await db.run(prune, [retentionMs]);
 }
 
 export async function hasValidTokens(db: Runner): Promise<boolean> {

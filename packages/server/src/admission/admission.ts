@@ -11,6 +11,7 @@ import { DroverError } from '@drover/protocol';
 import { createGatherer } from '@drover/protocol/gather';
 import { failpoint } from '@drover/protocol/test-points';
 import type { Logger } from 'pino';
+import type { AuditRow } from '../access/audit.js';
 import type { Runner } from '../db/database.js';
 import { isPassing } from '../db/database-error.js';
 import { splitBatch } from '../db/split-batch.js';
@@ -24,8 +25,8 @@ import { refusalOf } from './refusal.js';
 import { releasePlaces, reservePlaces } from './reserve-places.js';
 
 export type Admission = {
-  /** See Engine. */
-  enqueue(jobs: readonly JobToInsert[]): Promise<ReadonlySet<number>>;
+  /** See Engine. `audit`: written with the jobs. */
+  enqueue(jobs: readonly JobToInsert[], audit?: AuditRow): Promise<ReadonlySet<number>>;
   /** Jobs that wait to be written. */
   readonly pending: number;
   /** Refuses new requests. Resolves when the others are done. */
@@ -39,6 +40,7 @@ type AdmissionDeps = InsertListeners & {
   logger: Logger;
   metrics: Pick<Metrics, 'enqueued'>;
   maxPending: number;
+  auditEnqueues: boolean;
 };
 
 const MAX_JOBS_PER_STATEMENT = 2000;
@@ -58,6 +60,8 @@ const NONE: Existed = new Set();
 export function createAdmission(deps: AdmissionDeps): Admission {
   let stopping = false;
   let pending = 0;
+  /** Rows of the audit trail; requests have none unless `auditEnqueues` is set. */
+  const audits = new WeakMap<Request, AuditRow>();
 
   const gatherer = createGatherer<Request, Existed>({
     weigh: weightOf,
@@ -76,7 +80,11 @@ export function createAdmission(deps: AdmissionDeps): Admission {
     const unique = uniqueById(jobs);
     const placed = reservePlaces(deps, unique);
     try {
-      const existing = await insertUntilKnown(deps, placed);
+      const existing = await insertUntilKnown(
+        deps,
+        placed,
+        deps.auditEnqueues ? requests.flatMap((one) => audits.get(one) ?? []) : [],
+      );
       failpoint('insert.committed');
       deps.metrics.enqueued.inc(placed.length - existing.size);
       deliverInserted(deps, placed, existing);
@@ -89,7 +97,7 @@ export function createAdmission(deps: AdmissionDeps): Admission {
   }
 
   return {
-    async enqueue(jobs) {
+    async enqueue(jobs, audit) {
       if (stopping) {
         throw new DroverError('shutting_down', 'this server is stopping; send the request to another one');
       }
@@ -98,6 +106,7 @@ export function createAdmission(deps: AdmissionDeps): Admission {
         throw new DroverError('overloaded', message);
       }
       if (jobs.length === 0) return NONE;
+      if (audit !== undefined) audits.set(jobs, audit);
       pending += jobs.length;
       try {
         return await gatherer.add(jobs);

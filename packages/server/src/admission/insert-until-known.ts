@@ -1,6 +1,7 @@
 /** Repeats an insert that fails while the database is briefly unavailable. The ids make the repetition idempotent. */
 import { failpoint } from '@drover/protocol/test-points';
 import type { Logger } from 'pino';
+import type { AuditRow } from '../access/audit.js';
 import type { Runner } from '../db/database.js';
 import { isPassing, isUnknown } from '../db/database-error.js';
 import { replicationBarrier } from '../db/replication-barrier.js';
@@ -14,12 +15,13 @@ const FIRST_PAUSE_MS = 50;
 export async function insertUntilKnown(
   { db, logger }: { db: Runner; logger: Logger },
   rows: readonly RowToInsert[],
+  audit: readonly AuditRow[] = [],
 ): Promise<ReadonlySet<string>> {
   let unknown: unknown;
   for (let tried = 1, pauseMs = FIRST_PAUSE_MS; ; tried++, pauseMs *= 3) {
     failpoint('insert.before');
     try {
-      const existing = await insertJobs(db, rows, { mayExist: tried > 1 });
+      const existing = await insertJobs(db, rows, { mayExist: tried > 1, audit });
       // an earlier try, of this server or another one, may be committed on the primary alone
       if (existing.size > 0) await replicationBarrier(db);
       return existing;

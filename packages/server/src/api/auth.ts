@@ -13,22 +13,23 @@ import type { Socket } from 'node:net';
 import { DroverError, type Route } from '@drover/protocol';
 import type { AddressOf } from '../access/client-address.js';
 import type { KnownTokens } from '../access/known-tokens.js';
-import { type Caller, type Principal, UNLIMITED } from '../access/principal.js';
+import { type Action, type Caller, type Principal, UNLIMITED } from '../access/principal.js';
 import { readToken } from '../access/token-secret.js';
 import type { WrongTokens } from '../access/wrong-tokens.js';
 import { type ConfiguredClient, isOpen, type ServerConfig } from '../config/server-config.js';
 import { certificateNames, normalName } from '../tls/certificate-names.js';
+import { toDroverError } from './answer-error.js';
 import { createBrowserGuard } from './browser-guard.js';
 
 /** What a route demands of its callers. */
-export type Access = Pick<Route, 'roles' | 'scope'>;
-const FOR_ANYONE: Access = { roles: 'anyone', scope: 'free' };
+export type Access = Pick<Route, 'roles' | 'scope'> & { readonly action: Action };
+
+/** What is not there: everyone whom this server knows may learn that. */
+export const UNKNOWN_PATH: Access = { roles: 'anyone', action: 'home' };
 
 export type Authenticator = {
-  /** Who calls, with a role that may do this. Throws unauthenticated, forbidden, too_many_attempts. */
-  admit(request: Credentials, access: Access): Caller | Promise<Caller>;
-  /** The same for anyone whom this server knows. */
-  admitKnown(request: Credentials): Promise<Caller>;
+  /** Who calls; see requireAccess for whether it may. Throws unauthenticated, too_many_attempts. */
+  identify(request: Credentials, access: Access): Caller | Promise<Caller>;
 };
 
 export type Authorize = (request: IncomingMessage) => Promise<Caller>;
@@ -44,6 +45,8 @@ type AuthenticatorDeps = {
 };
 
 const OWNER: Principal = { name: 'owner', role: 'admin', kind: 'open', ...UNLIMITED };
+
+const REQUEST_ID_PATTERN = /^[\x21-\x7e]{1,128}$/;
 
 /** One scheme, one space, one token without spaces. Longer tokens are never ours. */
 const BEARER_PATTERN = /^Bearer +([^\s,]{1,4096}) *$/i;
@@ -72,19 +75,17 @@ export function createAuthenticator({ config, known, wrong, addressOf }: Authent
     return undefined;
   }
 
-  function callerOf(request: Credentials, principal: Principal | undefined, access: Access): Caller {
+  function callerOf(request: Credentials, principal: Principal | undefined, { action }: Access): Caller {
     requireKnown(principal);
-    requireAccess(principal, access);
-    return { principal, address: addressOf(request) };
+    return { principal, address: addressOf(request), requestId: requestIdOf(request.headers), action };
   }
 
   return {
-    admit(request, access) {
+    identify(request, access) {
       const principal = find(request, access);
       if (!(principal instanceof Promise)) return callerOf(request, principal, access);
       return principal.then((found) => callerOf(request, found, access));
     },
-    admitKnown: async (request) => callerOf(request, await find(request, FOR_ANYONE), FOR_ANYONE),
   };
 }
 
@@ -124,7 +125,10 @@ function certificateReader(clients: readonly ConfiguredClient[]): (socket: Socke
 }
 
 /** Throws unless the principal has one of these roles, and no scope where scopes are not checked. */
-function requireAccess({ name, role, scope: limit }: Principal, { roles, scope }: Access): void {
+export function requireAccess(
+  { name, role, scope: limit }: Principal,
+  { roles, scope }: Pick<Access, 'roles' | 'scope'>,
+): void {
   if (roles === 'anyone' || role === 'admin') return;
   if (!roles.includes(role)) {
     throw new DroverError('forbidden', `"${name}" has the role ${role}, this needs ${roles.join(' or ')}`);
@@ -153,8 +157,21 @@ export function createAuthorizer(
   const browserGuard = createBrowserGuard(config);
   return async (request) => {
     browserGuard.check(request);
-    return authenticator.admit(request, access);
+    try {
+      const caller = await authenticator.identify(request, access);
+      requireAccess(caller.principal, access);
+      return caller;
+    } catch (error) {
+      // the database may not answer
+      throw toDroverError(error);
+    }
   };
+}
+
+/** Null if there is none, or one that is too long or no plain text. */
+function requestIdOf(headers: IncomingHttpHeaders): string | null {
+  const id = headers['x-request-id'];
+  return typeof id === 'string' && REQUEST_ID_PATTERN.test(id) ? id : null;
 }
 
 function hashOf(token: string): Buffer {

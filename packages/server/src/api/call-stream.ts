@@ -9,6 +9,7 @@ import type { Duplex } from 'node:stream';
 import { answerText, CALLED_ROUTE, type CallFrame, DroverError, LIMITS, parseCall, ROUTES } from '@drover/protocol';
 import type { Logger } from 'pino';
 import { type WebSocket, WebSocketServer } from 'ws';
+import type { Denials } from '../access/denials.js';
 import type { Caller, Principal } from '../access/principal.js';
 import { jsonOf } from '../base/json-text.js';
 import type { MemoryBudget, MemoryShare } from '../base/memory-budget.js';
@@ -26,6 +27,7 @@ export type CallStream = Stream & {
 type CallStreamDeps = {
   handlers: Pick<RouteHandlers, typeof CALLED_ROUTE>;
   authorize: Authorize;
+  denials: Denials;
   /** Calls `end` when the credential of the caller becomes invalid. Returns the function that stops the watch. */
   watch(principal: Principal, end: () => void): () => void;
   logger: Logger;
@@ -43,7 +45,7 @@ const TOO_MANY = `more than ${LIMITS.callsUnderWay} calls wait for their answers
 const ROUTE = ROUTES[CALLED_ROUTE];
 
 export function createCallStream(deps: CallStreamDeps): CallStream {
-  const { handlers, authorize, watch, logger, memory } = deps;
+  const { handlers, authorize, denials, watch, logger, memory } = deps;
   const server = new WebSocketServer({ noServer: true, perMessageDeflate: false, maxPayload: MAX_FRAME_BYTES });
   const sockets = new Set<WebSocket>();
   let underWay = 0;
@@ -77,7 +79,7 @@ export function createCallStream(deps: CallStreamDeps): CallStream {
       if (++calls > LIMITS.callsUnderWay) return socket.close(POLICY_VIOLATION, TOO_MANY);
       underWay += 1;
       const share = memory.share();
-      void answerCall(call, caller, { handlers, logger, share }).then((text) => {
+      void answerCall(call, caller, { handlers, denials, logger, share }).then((text) => {
         share.release();
         // counted until it is sent, so that a client that does not read its answers cannot fill our memory
         sendText(socket, carrier, text, () => {
@@ -117,7 +119,12 @@ export function createCallStream(deps: CallStreamDeps): CallStream {
 async function answerCall(
   { number, body }: CallFrame,
   by: Caller,
-  { handlers, logger, share }: Pick<CallStreamDeps, 'handlers' | 'logger'> & { share: MemoryShare },
+  {
+    handlers,
+    denials,
+    logger,
+    share,
+  }: Pick<CallStreamDeps, 'handlers' | 'denials' | 'logger'> & { share: MemoryShare },
 ): Promise<string> {
   let status: number = ROUTE.status;
   try {
@@ -132,6 +139,7 @@ async function answerCall(
     return answerText({ number, status, retryAfterS: undefined, body: String(jsonOf(found)) });
   } catch (error) {
     const known = toDroverError(error);
+    if (known.code === 'forbidden') denials.note(by, known);
     logError(logger, known, { method: ROUTE.method, url: ROUTE.path });
     const retryAfter = errorHeaders(known)['retry-after'];
     const retryAfterS = retryAfter === undefined ? undefined : Number(retryAfter);

@@ -5,6 +5,7 @@ import type { Database } from '../db/database.js';
 import type { Engine } from '../engine/engine.js';
 import type { ScheduleEngine } from '../engine/schedules.js';
 import { createHotCounts } from '../queries/hot-counts.js';
+import { auditHandlers } from './audit.js';
 import { healthHandlers } from './health.js';
 import { HOME_PAGE } from './home-page.js';
 import { jobHandlers } from './jobs.js';
@@ -37,6 +38,7 @@ export function createHandlers({ engine, schedules, tokens, db, config }: Handle
     ...scheduleHandlers({ schedules, db: db.reads }),
     home: () => HOME_PAGE,
     ...tokenHandlers(tokens),
+    ...auditHandlers(db.reads),
     openApi: () => openApiDocument(),
     metrics: () => engine.metrics(),
   };

@@ -14,6 +14,7 @@ import { type ServerOptions as HttpsOptions, Server as HttpsServer } from 'node:
 import { DroverError, LIMITS } from '@drover/protocol';
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
 import type { Logger } from 'pino';
+import type { Denials } from '../access/denials.js';
 import { isLoopback } from '../base/is-loopback.js';
 import type { MemoryBudget } from '../base/memory-budget.js';
 import type { ServerConfig } from '../config/server-config.js';
@@ -29,6 +30,7 @@ import type { RouteHandlers } from './route-handler.js';
 export type HttpServerDeps = {
   handlers: RouteHandlers;
   authenticator: Authenticator;
+  denials: Denials;
   config: Pick<ServerConfig, 'host' | 'port' | 'tokens' | 'insecure' | 'tls'>;
   logger: Logger;
   serverId: string;
@@ -90,6 +92,7 @@ export function createHttpServer(deps: HttpServerDeps): HttpServer {
   function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
     const known = toDroverError(error);
     logError(logger, known, request);
+    if (known.code === 'forbidden' && request.caller) deps.denials.note(request.caller, known);
     if (reply.sent) return;
     if (closing) reply.header('connection', 'close');
     reply.code(known.status).headers(errorHeaders(known)).type(JSON_ANSWER).send(JSON.stringify(known.toBody()));

@@ -45,7 +45,7 @@ export function jobHandlers({ engine, db, config }: JobsDeps): JobRoutes {
       const known = await limits();
       const job = checkedJob(body, known);
       requireInScope(by.principal, [job], (name) => name);
-      const existed = await engine.enqueue([job]);
+      const existed = await engine.enqueue([job], by);
       return { id: job.id, created: existed.size === 0, ...warningsOf([job], known.types) };
     },
 
@@ -53,7 +53,7 @@ export function jobHandlers({ engine, db, config }: JobsDeps): JobRoutes {
       const known = await limits();
       const jobs = checkedJobs(body.jobs, known);
       requireInScope(by.principal, jobs, fieldInBatch);
-      const existed = await engine.enqueue(jobs);
+      const existed = await engine.enqueue(jobs, by);
       const items = jobs.map(({ id }, place) => ({ id, created: !existed.has(place) }));
       return { items, ...warningsOf(jobs, known.types) };
     },
@@ -63,7 +63,7 @@ export function jobHandlers({ engine, db, config }: JobsDeps): JobRoutes {
       const jobs = readBulk(body).flatMap((group) => toJobsToInsert(group, known.types));
       checkJobs(jobs, known);
       requireInScope(by.principal, jobs, fieldInBatch);
-      const existed = [...(await engine.enqueue(jobs))];
+      const existed = [...(await engine.enqueue(jobs, by))];
       return { existed, ...warningsOf(jobs, known.types) };
     },
 
@@ -79,7 +79,7 @@ export function jobHandlers({ engine, db, config }: JobsDeps): JobRoutes {
 
     async cancelJob({ params, by }) {
       await requireVisible(by, params.id);
-      const outcome = await engine.cancel(params.id);
+      const outcome = await engine.cancel(params.id, by);
       if (outcome === 'not_found') throw notFound(params.id);
       const alreadyCancelled = typeof outcome === 'object' && outcome.wrongState === 'cancelled';
       if (typeof outcome === 'object' && !alreadyCancelled) throw wrongState('cancel', params.id, outcome.wrongState);
@@ -91,7 +91,7 @@ export function jobHandlers({ engine, db, config }: JobsDeps): JobRoutes {
 
     async retryJob({ params, by }) {
       await requireVisible(by, params.id);
-      const outcome = await engine.retry(params.id);
+      const outcome = await engine.retry(params.id, by);
       if (outcome === 'not_found') throw notFound(params.id);
       if (outcome !== 'done') throw wrongState('retry', params.id, outcome.wrongState);
       return found(await findJob(db, params.id, !by.principal.payloads), params.id);
@@ -99,7 +99,7 @@ export function jobHandlers({ engine, db, config }: JobsDeps): JobRoutes {
 
     async failJob({ params, by, body }) {
       await requireVisible(by, params.id);
-      const outcome = await engine.fail(params.id, body?.reason ?? `failed by ${by.principal.name}`);
+      const outcome = await engine.fail(params.id, body?.reason ?? `failed by ${by.principal.name}`, by);
       if (outcome === 'not_found') throw notFound(params.id);
       if (outcome !== 'done') throw wrongState('fail', params.id, outcome.wrongState);
       return found(await findJob(db, params.id, !by.principal.payloads), params.id);

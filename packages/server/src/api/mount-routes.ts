@@ -6,7 +6,7 @@ import { z } from 'zod';
 import type { Caller } from '../access/principal.js';
 import { jsonOf } from '../base/json-text.js';
 import type { MemoryBudget } from '../base/memory-budget.js';
-import type { Authenticator } from './auth.js';
+import { type Authenticator, requireAccess, UNKNOWN_PATH } from './auth.js';
 import { CONTENT_SECURITY_POLICY } from './home-page.js';
 import { JSON_TYPE, parseWith, readBody, type SentBody } from './read-body.js';
 import type { Call, RouteHandlers } from './route-handler.js';
@@ -55,6 +55,7 @@ export function mountRoutes(app: FastifyInstance, deps: MountDeps): void {
 function mountRoute(app: FastifyInstance, name: RouteName, deps: MountDeps): void {
   const { handlers, authenticator } = deps;
   const route: Route = ROUTES[name];
+  const access = { ...route, action: name };
   // The types of all routes meet here; RouteHandlers checks that they match.
   const handle = handlers[name] as (call: Call<never>) => unknown;
   // Health checkers often add a parameter against caches. On other routes an unknown filter is a mistake.
@@ -64,8 +65,10 @@ function mountRoute(app: FastifyInstance, name: RouteName, deps: MountDeps): voi
     url: route.path,
     onRequest: async (request) => {
       if (route.roles === 'anyone') return;
-      const admitted = authenticator.admit(request, route);
-      request.caller = admitted instanceof Promise ? await admitted : admitted;
+      const found = authenticator.identify(request, access);
+      // known also to the handler of errors, if it may not call this route
+      request.caller = found instanceof Promise ? await found : found;
+      requireAccess(request.caller.principal, route);
     },
     handler: async (request, reply) => {
       reply.code(route.status ?? 200);
@@ -109,7 +112,7 @@ async function refuseUnknown(
   const path = request.url.split('?', 1)[0] as string;
   const methods = methodsAt(path);
   // Unauthenticated callers must not learn which paths exist.
-  if (!methods?.forAnyone) await authenticator.admitKnown(request);
+  if (!methods?.forAnyone) await authenticator.identify(request, UNKNOWN_PATH);
   if (!methods) throw new DroverError('not_found', `there is nothing at ${path}`);
   reply.header('allow', methods.allowed.join(', '));
   throw new DroverError(

@@ -25,12 +25,12 @@ type QueueRoutes = Pick<
 export function queueHandlers({ db, engine, hotCounts }: QueuesDeps): QueueRoutes {
   async function pause(scope: PausedScope, name: string, by: Caller, note: string | undefined): Promise<Pause> {
     if (scope !== 'cluster') requireWhole(by.principal, scope, name);
-    return engine.pause(scope, name, by.principal.name, note);
+    return engine.pause(scope, name, by, note);
   }
 
   async function resume(scope: PausedScope, name: string, by: Caller): Promise<{ resumed: boolean }> {
     if (scope !== 'cluster') requireWhole(by.principal, scope, name);
-    return { resumed: await engine.resume(scope, name) };
+    return { resumed: await engine.resume(scope, name, by) };
   }
 
   return {

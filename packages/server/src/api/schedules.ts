@@ -52,27 +52,27 @@ export function scheduleHandlers({ schedules, db }: { schedules: ScheduleEngine;
       const { type, queue, ...options } = body.job;
       requireInScope(by.principal, [{ type, queue, options }], (field) => `job.${field}`);
       await requireOwn(by, name);
-      return visible(await schedules.put(name, body), by.principal);
+      return visible(await schedules.put(name, body, by), by.principal);
     },
     async deleteSchedule({ params: { name }, by }) {
       await requireOwn(by, name);
-      return { deleted: await schedules.delete(name) };
+      return { deleted: await schedules.delete(name, by) };
     },
     async pauseSchedule({ params: { name }, body, by }) {
       await requireVisible(by, name);
-      return visible(await schedules.pause(name, by.principal.name, body?.note), by.principal);
+      return visible(await schedules.pause(name, by, body?.note), by.principal);
     },
     async resumeSchedule({ params: { name }, by }) {
       await requireVisible(by, name);
-      return visible(await schedules.resume(name), by.principal);
+      return visible(await schedules.resume(name, by), by.principal);
     },
     async triggerSchedule({ params: { name }, body, by }) {
       await requireVisible(by, name);
-      return schedules.trigger(name, body?.id);
+      return schedules.trigger(name, body?.id, by);
     },
     async backfillSchedule({ params: { name }, body, by }) {
       await requireVisible(by, name);
-      return schedules.backfill(name, body);
+      return schedules.backfill(name, body, by);
     },
     async listOccurrences({ params: { name }, query, by }) {
       await requireVisible(by, name);
@@ -86,8 +86,8 @@ export function scheduleHandlers({ schedules, db }: { schedules: ScheduleEngine;
 
     listCalendars: async () => ({ items: await schedules.listCalendars() }),
     getCalendar: ({ params }) => schedules.getCalendar(params.name),
-    putCalendar: ({ params, body }) => schedules.putCalendar(params.name, body),
-    deleteCalendar: async ({ params }) => ({ deleted: await schedules.deleteCalendar(params.name) }),
+    putCalendar: ({ params, body, by }) => schedules.putCalendar(params.name, body, by),
+    deleteCalendar: async ({ params, by }) => ({ deleted: await schedules.deleteCalendar(params.name, by) }),
   };
 }
 

@@ -6,9 +6,9 @@ type TokenRoutes = Pick<RouteHandlers, 'createToken' | 'listTokens' | 'revokeTok
 
 export function tokenHandlers(tokens: Tokens): TokenRoutes {
   return {
-    createToken: ({ body, by }) => tokens.create(body, by.principal.name),
+    createToken: ({ body, by }) => tokens.create(body, by),
     listTokens: async () => ({ items: await tokens.list() }),
-    revokeToken: async ({ params, by }) => ({ revoked: await tokens.revoke(params.id, by.principal.name) }),
-    rotateToken: ({ params, body }) => tokens.rotate(params.id, body),
+    revokeToken: async ({ params, by }) => ({ revoked: await tokens.revoke(params.id, by) }),
+    rotateToken: ({ params, body, by }) => tokens.rotate(params.id, body, by),
   };
 }

@@ -16,8 +16,8 @@ export function typeHandlers({ engine, db }: TypesDeps): Pick<RouteHandlers, 'li
       if (found) return found;
       throw new DroverError('type_not_found', notRegistered(name, await engine.types()), { type: name });
     },
-    async forgetType({ params: { name } }) {
-      const outcome = await engine.forgetType(name);
+    async forgetType({ params: { name }, by }) {
+      const outcome = await engine.forgetType(name, by);
       if (outcome !== 'in_use') return { forgotten: outcome === 'forgotten' };
       throw new DroverError('type_in_use', `cannot forget the job type ${name}: a live worker offers it`, {
         type: name,

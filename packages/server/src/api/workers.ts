@@ -19,10 +19,10 @@ export function workerHandlers({ db, engine, beatMs }: WorkersDeps): WorkerRoute
     },
     listServers: async () => ({ items: await listServers(db, beatMs) }),
     async pauseWorker({ params, by, body }) {
-      return (await engine.pauseWorker(params.id, by.principal.name, body?.note)) ?? noWorker(params.id);
+      return (await engine.pauseWorker(params.id, by, body?.note)) ?? noWorker(params.id);
     },
-    async resumeWorker({ params }) {
-      return (await engine.resumeWorker(params.id)) ? { id: params.id, paused: false } : noWorker(params.id);
+    async resumeWorker({ params, by }) {
+      return (await engine.resumeWorker(params.id, by)) ? { id: params.id, paused: false } : noWorker(params.id);
     },
   };
 }

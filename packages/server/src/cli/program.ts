@@ -1,6 +1,7 @@
 /** All commands of `drover`, and the handling of their errors. */
 import { Command, CommanderError } from 'commander';
 import { VERSION } from '../version.js';
+import { addAuditCommand } from './commands/audit.js';
 import { addDevCommand } from './commands/dev.js';
 import { addJobCommands } from './commands/job.js';
 import { addMigrateCommand } from './commands/migrate.js';
@@ -59,6 +60,7 @@ export function createProgram(context: CliContext): Command {
   addTypeCommands(program, context);
   addPauseCommands(program, context);
   addTokenCommands(program, context);
+  addAuditCommand(program, context);
   return program;
 }
 

@@ -49,6 +49,8 @@ export type ServerConfig = {
   /** Connections of each of the server's pools. */
   poolSize: number;
   logLevel: LogLevel;
+  auditEnqueues: boolean;
+  auditRetentionMs: number;
   /** Proxies, as addresses or ranges, whose `x-forwarded-for` is believed. */
   trustedProxies: readonly string[];
   /** Wrong tokens of one address in a minute, after which it is refused. */

@@ -138,6 +138,18 @@ export const SETTINGS = {
     description: 'Wrong tokens of one address in a minute, after which it gets status 429.',
     commands: servers,
   },
+  auditEnqueues: {
+    kind: boolean(),
+    default: false,
+    description: 'Write a row of the audit trail for each request that adds jobs, too.',
+    commands: servers,
+  },
+  auditRetention: {
+    kind: duration(1000),
+    default: '400d',
+    description: 'How long the audit trail and revoked tokens are kept.',
+    commands: servers,
+  },
   insecure: {
     kind: boolean(),
     default: false,

@@ -20,7 +20,7 @@ values ($1, $2, $3, $4)
 on conflict (scope, name) do update set note = coalesce(excluded.note, pause.note)
 returning ${COLUMNS}`;
 
-const resume = sql('resume')`delete from drover.pause where scope = $1 and name = $2 returning 1`;
+const resume = sql('resume')`delete from drover.pause where scope = $1 and name = $2 returning ${COLUMNS}`;
 
 /** Everything that is paused: the cluster, queues, types and workers. */
 export async function listPauses(db: Runner): Promise<Pause[]> {
@@ -35,8 +35,6 @@ export type Pauses = {
   isPaused(queue: string, type: string): boolean;
   /** Reads the table again and handles changes. */
   refresh(dispatcher: Pick<Dispatcher, 'wake'>): Promise<void>;
-  pause(scope: PausedScope, name: string, by: string, note: string | undefined): Promise<Pause>;
-  resume(scope: PausedScope, name: string): Promise<boolean>;
 };
 
 export function createPauses(db: Runner, sessions: Sessions): Pauses {
@@ -59,14 +57,22 @@ export function createPauses(db: Runner, sessions: Sessions): Pauses {
       }
       if ([...before].some((key) => !known.has(key))) dispatcher.wake();
     },
-    async pause(scope, name, by, note) {
-      const [row] = await db.run<Pause>(pause, [scope, name, by, note ?? null]);
-      return row as Pause;
-    },
-    async resume(scope, name) {
-      return (await db.run(resume, [scope, name])).length > 0;
-    },
   };
+}
+
+export async function pausePlace(
+  db: Runner,
+  scope: PausedScope,
+  name: string,
+  by: string,
+  note: string | undefined,
+): Promise<Pause> {
+  return (await db.run<Pause>(pause, [scope, name, by, note ?? null]))[0] as Pause;
+}
+
+/** The pause that was, if there was one. */
+export async function resumePlace(db: Runner, scope: PausedScope, name: string): Promise<Pause | undefined> {
+  return (await db.run<Pause>(resume, [scope, name]))[0];
 }
 
 function touches({ scope, name }: ScopePause, session: Session): boolean {

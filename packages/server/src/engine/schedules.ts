@@ -8,10 +8,13 @@ import type {
   Schedule,
   ScheduleTiming,
 } from '@drover/protocol';
+import { audited, auditing, auditRow, writeAudit } from '../access/audit.js';
+import type { Caller } from '../access/principal.js';
 import type { Scope } from '../access/scope.js';
 import type { Database } from '../db/database.js';
 import { checkPayloadValue } from '../new-jobs/check-payload.js';
 import type { KnownTypes } from '../new-jobs/known-types.js';
+import { calendarSnapshot, scheduleSnapshot } from '../schedules/audit-snapshots.js';
 import { backfillSchedule } from '../schedules/backfill-schedule.js';
 import { deleteCalendar, getCalendar, listCalendars, putCalendar } from '../schedules/calendars.js';
 import { checkTiming } from '../schedules/check-schedule.js';
@@ -33,15 +36,15 @@ export type ScheduleEngine = {
   list(query: ListSchedules, scope: Scope | undefined): Promise<Page<Schedule>>;
   get(name: string): Promise<Schedule>;
   /** Creates or changes it. The same schedule again changes nothing. */
-  put(name: string, schedule: NewSchedule): Promise<Schedule>;
+  put(name: string, schedule: NewSchedule, by: Caller): Promise<Schedule>;
   /** Returns whether it existed. */
-  delete(name: string): Promise<boolean>;
-  pause(name: string, by: string, note: string | undefined): Promise<Schedule>;
-  resume(name: string): Promise<Schedule>;
+  delete(name: string, by: Caller): Promise<boolean>;
+  pause(name: string, by: Caller, note: string | undefined): Promise<Schedule>;
+  resume(name: string, by: Caller): Promise<Schedule>;
   /** Fires one occurrence now. The same job id again is the same occurrence. */
-  trigger(name: string, jobId: string | undefined): Promise<Occurrence>;
+  trigger(name: string, jobId: string | undefined, by: Caller): Promise<Occurrence>;
   /** Fires the past occurrences of a range that have no job. */
-  backfill(name: string, range: { from: string; to: string; dryRun: boolean }): Promise<Backfilled>;
+  backfill(name: string, range: { from: string; to: string; dryRun: boolean }, by: Caller): Promise<Backfilled>;
   occurrences(name: string, query: ListOccurrences): Promise<Page<Occurrence>>;
   /** The next times of a schedule, which need not exist. Default of `after`: now, by this server's clock. */
   preview(timing: ScheduleTiming, from: { name: string; count: number; after: string | undefined }): Promise<Preview>;
@@ -51,9 +54,10 @@ export type ScheduleEngine = {
   putCalendar(
     name: string,
     calendar: { description?: string | undefined; dates: readonly string[] },
+    by: Caller,
   ): Promise<Calendar>;
   /** Returns whether it existed. Throws calendar_in_use. */
-  deleteCalendar(name: string): Promise<boolean>;
+  deleteCalendar(name: string, by: Caller): Promise<boolean>;
 };
 
 export type ScheduleEngineDeps = {
@@ -70,6 +74,11 @@ export function createScheduleEngine(deps: ScheduleEngineDeps): ScheduleEngine {
   const { bulk, reads } = deps.db;
   const { report, onChange, nowMs = Date.now } = deps;
 
+  const scheduleChange = (name: string, by: Caller) =>
+    auditing(bulk, by, { target: name, snapshot: (tx) => scheduleSnapshot(tx, name) });
+  const calendarChange = (name: string, by: Caller) =>
+    auditing(bulk, by, { target: name, snapshot: (tx) => calendarSnapshot(tx, name) });
+
   /** Read on the connections that wrote it. */
   async function changed(name: string): Promise<Schedule> {
     onChange();
@@ -80,27 +89,29 @@ export function createScheduleEngine(deps: ScheduleEngineDeps): ScheduleEngine {
     list: (query, scope) => listSchedules(reads, query, scope),
     get: (name) => findSchedule(reads, name),
 
-    async put(name, schedule) {
+    async put(name, schedule, by) {
       const { type, payload = null, complete } = schedule.job;
       if (complete !== true) checkPayloadValue((await deps.types()).get(type), payload, 'job.payload');
-      await putSchedule(bulk, name, schedule, report);
+      await putSchedule(scheduleChange(name, by), name, schedule, report);
       return changed(name);
     },
 
-    delete: (name) => deleteSchedule(bulk, name),
+    delete: (name, by) => scheduleChange(name, by).transaction((tx) => deleteSchedule(tx, name)),
 
     async pause(name, by, note) {
-      await pauseSchedule(bulk, name, by, note, report);
+      await pauseSchedule(scheduleChange(name, by), name, by.principal.name, note, report);
       return changed(name);
     },
 
-    async resume(name) {
-      await resumeSchedule(bulk, name);
+    async resume(name, by) {
+      await resumeSchedule(scheduleChange(name, by), name);
       return changed(name);
     },
 
-    async trigger(name, jobId) {
-      const nominalAt = await triggerSchedule(bulk, name, jobId);
+    async trigger(name, jobId, by) {
+      const nominalAt = await triggerSchedule(bulk, name, jobId, (tx, fired) =>
+        writeAudit(tx, [auditRow(by, { target: name, after: fired })]),
+      );
       onChange();
       const { items } = await listOccurrences(bulk, name, { from: nominalAt, to: nominalAt, limit: 1 });
       const [occurrence] = items;
@@ -108,8 +119,12 @@ export function createScheduleEngine(deps: ScheduleEngineDeps): ScheduleEngine {
       return occurrence;
     },
 
-    async backfill(name, range) {
-      const backfilled = await backfillSchedule(bulk, name, range);
+    async backfill(name, range, by) {
+      const backfilled = await audited(bulk, by, async (tx, note) => {
+        const done = await backfillSchedule(tx, name, range);
+        if (!range.dryRun) note({ target: name, after: { from: range.from, to: range.to, ...done } });
+        return done;
+      });
       if (!range.dryRun) onChange();
       return backfilled;
     },
@@ -126,12 +141,12 @@ export function createScheduleEngine(deps: ScheduleEngineDeps): ScheduleEngine {
     listCalendars: () => listCalendars(reads),
     getCalendar: (name) => getCalendar(reads, name),
 
-    async putCalendar(name, { description, dates }) {
-      await putCalendar(bulk, name, description, dates, report);
+    async putCalendar(name, { description, dates }, by) {
+      await putCalendar(calendarChange(name, by), name, description, dates, report);
       onChange();
       return getCalendar(bulk, name);
     },
 
-    deleteCalendar: (name) => deleteCalendar(bulk, name),
+    deleteCalendar: (name, by) => deleteCalendar(calendarChange(name, by), name),
   };
 }

@@ -4,6 +4,8 @@
  */
 import { failpoint } from '@drover/protocol/test-points';
 import type { Logger } from 'pino';
+import { pruneAudit } from '../access/audit.js';
+import { pruneTokens } from '../access/token-table.js';
 import { countBy } from '../base/group-by.js';
 import { createPeriodic, type Periodic } from '../base/periodic.js';
 import type { Database } from '../db/database.js';
@@ -49,6 +51,7 @@ type DutiesDeps = {
   beatMs: number;
   leaseMs: number;
   retentionMs: number;
+  auditRetentionMs: number;
   publish: Publish;
 };
 
@@ -122,6 +125,8 @@ export function createDuties(deps: DutiesDeps): Duties {
     await ensurePartitions(reads);
     const { dropped } = await pruneHistory(reads, deps.retentionMs);
     await pruneOccurrences(reads, deps.retentionMs);
+    await pruneAudit(reads, deps.auditRetentionMs);
+    await pruneTokens(reads, deps.auditRetentionMs);
     await pruneLanes(reads);
     const types = await forgetOldTypes(reads);
     if (types.length > 0)

@@ -62,7 +62,7 @@ export async function getCalendar(db: Runner, name: string): Promise<Calendar> {
 
 /** Returns how many schedules have followed the change. */
 export async function putCalendar(
-  db: TransactionRunner,
+  db: Pick<TransactionRunner, 'transaction'>,
   name: string,
   description: string | undefined,
   dates: readonly string[],
@@ -98,7 +98,7 @@ async function change(
 }
 
 /** Returns whether it existed. Throws calendar_in_use. */
-export function deleteCalendar(db: TransactionRunner, name: string): Promise<boolean> {
+export function deleteCalendar(db: Pick<TransactionRunner, 'transaction'>, name: string): Promise<boolean> {
   return db.transaction(async (tx) => {
     if ((await tx.run(lock, [name])).length === 0) return false;
     const [schedule] = await tx.run<{ name: string }>(user, [name]);

@@ -26,7 +26,7 @@ type Locked = { id: string; paused: boolean };
 
 /** A schedule that is paused already keeps the time of its pause; the note and who paused it are replaced. */
 export async function pauseSchedule(
-  db: TransactionRunner,
+  db: Pick<TransactionRunner, 'transaction'>,
   name: string,
   by: string,
   note: string | undefined,
@@ -42,7 +42,7 @@ export async function pauseSchedule(
 }
 
 /** Occurrences from the pause are left out: the next time is counted from now. */
-export async function resumeSchedule(db: TransactionRunner, name: string): Promise<void> {
+export async function resumeSchedule(db: Pick<TransactionRunner, 'transaction'>, name: string): Promise<void> {
   await db.transaction(async (tx) => {
     const { id, paused } = await lockSchedule(tx, name);
     if (paused) await writeNextTimes(tx, await tx.run<ScheduleProgress>(resume, [id]));

@@ -44,7 +44,7 @@ type Stored = { id: string; definition: string; job: string };
 
 /** Returns whether anything changed: the same schedule again is not a change. */
 export async function putSchedule(
-  db: TransactionRunner,
+  db: Pick<TransactionRunner, 'transaction'>,
   name: string,
   schedule: NewSchedule,
   report: Report = IGNORE,

@@ -3,9 +3,9 @@
  * policy, the failures or `maxOccurrences`.
  */
 import { DroverError, newId } from '@drover/protocol';
+import type { Runner, TransactionRunner } from '../db/database.js';
 import { replicationBarrier } from '../db/replication-barrier.js';
 import { sql } from '../db/statement.js';
-import type { TransactionRunner } from '../db/transaction.js';
 import { madeJobs } from './ledger.js';
 import { NOW, scheduleNotFound } from './schedule-row.js';
 
@@ -47,8 +47,16 @@ select drover.iso(nominal_at) as "nominalAt", (select count(*) from made) as mad
 
 type Triggered = { nominalAt: string };
 
+/** Called in the transaction that has fired. */
+type OnFired = (tx: Runner, fired: Triggered & { jobId: string }) => Promise<void>;
+
 /** Returns the nominal time. The same id again, also at the same time, is the same occurrence. */
-export async function triggerSchedule(db: TransactionRunner, name: string, id: string = newId()): Promise<string> {
+export async function triggerSchedule(
+  db: TransactionRunner,
+  name: string,
+  id: string = newId(),
+  onFired?: OnFired,
+): Promise<string> {
   const [schedule] = await db.run<{ id: string }>(find, [name]);
   if (!schedule) throw scheduleNotFound(name);
   for (let tries = 0; tries < MAX_TRIES; tries++) {
@@ -56,6 +64,7 @@ export async function triggerSchedule(db: TransactionRunner, name: string, id: s
       await tx.run(oneAtATime, [schedule.id]);
       const [before] = await tx.run<Triggered>(known, [schedule.id, id]);
       const [made] = before === undefined ? await tx.run<Triggered>(trigger, [schedule.id, id]) : [];
+      if (made) await onFired?.(tx, { nominalAt: made.nominalAt, jobId: id });
       return { before, made };
     });
     // an earlier trigger, whose answer may have been lost, may be committed on the primary alone

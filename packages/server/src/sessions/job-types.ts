@@ -27,8 +27,12 @@ export type JobTypes = {
   refresh(): Promise<void>;
   /** What an open session says of its types. Once it resolves, jobs that are added by name follow it. */
   register(hello: Hello, types: readonly TypeToRegister[]): Promise<void>;
-  forget(type: string): Promise<'forgotten' | 'unknown' | 'in_use'>;
+  /** `run`: runs the statement, by default on its own. */
+  forget(type: string, run?: RunForget): Promise<Forgotten>;
 };
+
+export type Forgotten = 'forgotten' | 'unknown' | 'in_use';
+type RunForget = (forget: (tx: Runner) => Promise<Forgotten>) => Promise<Forgotten>;
 
 type JobTypesDeps = {
   db: Runner;
@@ -126,8 +130,8 @@ export function createJobTypes({ db, events, onChange }: JobTypesDeps): JobTypes
     },
     refresh,
     register,
-    async forget(type) {
-      const outcome = await forgetType(db, type);
+    async forget(type, run = (forget) => forget(db)) {
+      const outcome = await run((tx) => forgetType(tx, type));
       await refresh();
       if (outcome === 'forgotten') onChange();
       return outcome;

@@ -48,7 +48,7 @@ function createBrokenAdmission(...aftermaths: Aftermath[]) {
     publish() {},
   });
   const admission = createAdmission({
-    ...{ db, dispatcher, sessions, logger, metrics, maxPending: MAX_PENDING },
+    ...{ db, dispatcher, sessions, logger, metrics, maxPending: MAX_PENDING, auditEnqueues: false },
     onReady() {},
     onScheduled() {},
   });

@@ -46,6 +46,8 @@ export async function createApiBench(settings: Partial<ServerConfig> = {}): Prom
     databaseUrl: database.url,
     tokens: [],
     insecure: true,
+    auditEnqueues: false,
+    auditRetentionMs: 400 * 86_400_000,
     trustedProxies: [],
     wrongTokenLimit: 1_000_000,
     publicUrl: undefined,

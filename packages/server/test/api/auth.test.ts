@@ -209,7 +209,9 @@ describe('a worker that asks for a stream', () => {
   };
   const refusal = (headers: Record<string, string>, tokens = TOKENS) => {
     const config = { host: '127.0.0.1', tokens, insecure: true };
-    const authorize = createAuthorizer(config, authenticatorOf(config), { roles: ['worker'], scope: 'checked' });
+    const authorize = createAuthorizer(config, authenticatorOf(config), {
+      ...{ roles: ['worker'], scope: 'checked', action: 'workerStream' },
+    });
     return authorize(request(headers)).then(
       () => undefined,
       (error: DroverError) => error.code,
@@ -226,6 +228,7 @@ describe('a worker that asks for a stream', () => {
       client: 'forbidden',
       enqueue: 'forbidden',
       worker: undefined,
+      auditor: 'forbidden',
       admin: undefined,
     });
     expect(await refusal({})).toBe('unauthenticated');
@@ -239,8 +242,10 @@ describe('a worker that asks for a stream', () => {
 });
 
 test('the scheme is read as HTTP has it: any case, any number of spaces', () => {
-  const { admit } = authenticatorOf({ tokens: TOKENS, insecure: false });
+  const { identify } = authenticatorOf({ tokens: TOKENS, insecure: false });
   const headers = { authorization: `bearer   ${tokenOf('viewer')}` };
   const principal: Principal = { name: 'the-viewer', role: 'viewer', kind: 'configured', ...UNLIMITED };
-  expect(admit({ headers, socket: new Socket() }, { roles: ['viewer'] })).toEqual({ principal, address: '127.0.0.1' });
+  const access = { roles: ['viewer'], action: 'listJobs' } as const;
+  const caller = { principal, address: '127.0.0.1', requestId: null, action: 'listJobs' };
+  expect(identify({ headers, socket: new Socket() }, access)).toEqual(caller);
 });

@@ -31,14 +31,14 @@ beforeEach(async () => {
   };
   const db: Database = { control: runner, bulk: runner, reads: runner, url: () => '', close: async () => {} };
   const engine: Engine = {
-    enqueue: (request) => enqueue(request),
+    enqueue: (request, by) => enqueue(request, by),
     types: async () => new Map(),
     forgetType: async () => 'unknown',
     cancel: async () => 'not_found',
     retry: async () => 'not_found',
     fail: async () => 'not_found',
     pauses: async () => [],
-    pause: async (scope, name, pausedBy) => ({ scope, name, note: null, pausedBy, pausedAt: '' }),
+    pause: async (scope, name, by) => ({ scope, name, note: null, pausedBy: by.principal.name, pausedAt: '' }),
     resume: async () => false,
     pauseWorker: async () => undefined,
     resumeWorker: async () => false,
@@ -58,6 +58,7 @@ beforeEach(async () => {
   http = createHttpServer({
     handlers,
     authenticator,
+    denials: { note() {} },
     config,
     logger,
     serverId: newId(),

@@ -1,6 +1,7 @@
 /** `drover token …`: create, list, rotate and revoke tokens; `bootstrap` makes one without a server. */
 import { newTokenSchema, rotateTokenSchema, type Token, type TokenWithSecret } from '@drover/protocol';
 import type { Command } from 'commander';
+import { type Caller, UNLIMITED } from '../../access/principal.js';
 import { checked, checkedInput } from '../checked-input.js';
 import { addSettingFlags, type CliContext, type GlobalOptions, settingsFor } from '../context.js';
 import { createLogger } from '../logger.js';
@@ -15,6 +16,11 @@ type RotateFlags = { overlap?: string; expires?: string };
 
 const EXPIRES = 'how long it is valid: a duration, or never';
 const FIRST_NAME = 'bootstrap';
+/** The caller in the audit trail. */
+const BOOTSTRAP: Caller = {
+  principal: { name: FIRST_NAME, role: 'admin', kind: 'database', ...UNLIMITED },
+  ...{ address: 'database', requestId: null, action: 'createToken' },
+};
 
 export function addTokenCommands(program: Command, context: CliContext): void {
   const token = program.command('token').description('Who may call the servers. Needs the role admin.');
@@ -97,7 +103,7 @@ function addBootstrap(token: Command, context: CliContext): void {
         import('../../access/tokens.js'),
       ]);
       const { url } = await openDatabase(settings, { context, logger, teardown });
-      showSecret(command, context, await withDatabase(url, ({ control }) => issueToken(control, given, 'bootstrap')));
+      showSecret(command, context, await withDatabase(url, ({ control }) => issueToken(control, given, BOOTSTRAP)));
     } finally {
       await teardown.run();
     }
