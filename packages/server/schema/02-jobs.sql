@@ -6,6 +6,16 @@
 --   attempt is what people see and count;
 -- - a lane row exists for every (queue, type) that a job row has.
 
+-- Where a job with an idempotency key is in lists, which are in the order of ids: where a UUIDv7 of its creation would be. The
+-- index of these places has no entry for other jobs. "epoch" does not depend on the time zone, so this is immutable.
+create function drover.list_place(id uuid, created_at timestamptz) returns uuid
+language sql immutable parallel safe as $$
+  select (
+    lpad(to_hex(greatest(0, least(281474976710655, floor(extract(epoch from created_at) * 1000)))::bigint), 12, '0')
+    || '7' || substr(replace(id::text, '-', ''), 14)
+  )::uuid
+$$;
+
 create type drover.job_state as enum (
   'blocked', 'scheduled', 'ready', 'running', 'unknown', 'succeeded', 'failed', 'cancelled'
 );
@@ -79,6 +89,7 @@ create index job_holder on drover.job (session_id, cancel_requested_at)
 -- What waits for its time, and what waits for something else.
 create index job_waiting on drover.job (state, run_at) where state in ('blocked', 'scheduled');
 create index job_expiry on drover.job (expires_at) where expires_at is not null;
+create index job_keyed on drover.job (drover.list_place(id, created_at)) where id >= 'ff000000-0000-0000-0000-000000000000';
 -- For lists.
 create index job_parent on drover.job (parent_id, id) where parent_id is not null;
 create index job_schedule on drover.job (schedule, id) where schedule is not null;

@@ -39,6 +39,8 @@ create index job_history_not_succeeded on drover.job_history (state, id) where s
 create index job_history_tags on drover.job_history using gin (tags) where tags is not null;
 create index job_history_parent on drover.job_history (parent_id, id) where parent_id is not null;
 create index job_history_schedule on drover.job_history (schedule, id) where schedule is not null;
+create index job_history_keyed on drover.job_history (drover.list_place(id, created_at))
+  where id >= 'ff000000-0000-0000-0000-000000000000';
 create index job_history_own_retention on drover.job_history (keep_until) where keep_until is not null;
 
 -- Takes rows of days without a partition, so that a missing partition never fails a finish.

@@ -4,6 +4,9 @@
  * refused. Other ids imply nothing.
  */
 
+/** The ids from here on are made from idempotency keys (idOfKey). The schema has the same value in two indexes. */
+export const FIRST_KEYED_ID = 'ff000000-0000-0000-0000-000000000000';
+
 /** How far the time in a new id may be ahead of the present. */
 export const ID_AHEAD_LIMIT_MS = 24 * 3_600_000;
 /** Tolerated difference between the clocks of the server, which refuses such ids, and the database. */

@@ -1,5 +1,5 @@
 /**
- * The cursor of a list: the last id of the page, and a digest of it with the filters, so that a damaged, invented or
+ * The cursor of a list: the place of the last job of the page, and a digest of it with the filters, so that a damaged, invented or
  * foreign cursor is recognised. It is neither secret nor a protection: a caller who may list may list everything.
  */
 import { createHash } from 'node:crypto';
@@ -11,16 +11,16 @@ const DIGEST_BYTES = 8;
 /** The filters that decide which jobs are in the list, without what is shown of each. */
 export type ListFilters = Omit<ListJobsQuery, 'include' | 'limit' | 'cursor'>;
 
-export function encodeCursor(id: string, filters: ListFilters): string {
-  return Buffer.concat([Buffer.from(id.replaceAll('-', ''), 'hex'), digest(id, filters)]).toString('base64url');
+export function encodeCursor(place: string, filters: ListFilters): string {
+  return Buffer.concat([Buffer.from(place.replaceAll('-', ''), 'hex'), digest(place, filters)]).toString('base64url');
 }
 
-/** The id after which the list continues. Throws invalid_cursor. */
+/** The place after which the list continues. Throws invalid_cursor. */
 export function decodeCursor(cursor: string, filters: ListFilters): string {
   const bytes = Buffer.from(cursor, 'base64url');
   if (bytes.length === ID_BYTES + DIGEST_BYTES) {
-    const id = toUuid(bytes.subarray(0, ID_BYTES).toString('hex'));
-    if (isUuid(id) && digest(id, filters).equals(bytes.subarray(ID_BYTES))) return id;
+    const place = toUuid(bytes.subarray(0, ID_BYTES).toString('hex'));
+    if (isUuid(place) && digest(place, filters).equals(bytes.subarray(ID_BYTES))) return place;
   }
   throw new DroverError(
     'invalid_cursor',
@@ -31,12 +31,12 @@ export function decodeCursor(cursor: string, filters: ListFilters): string {
   );
 }
 
-function digest(id: string, filters: ListFilters): Buffer {
+function digest(place: string, filters: ListFilters): Buffer {
   const { state, ...others } = filters;
   const given = Object.entries({ ...others, state: state && [...state].sort() }).filter(
     ([, value]) => value !== undefined,
   );
-  const text = JSON.stringify([id, ...given.sort(([a], [b]) => (a < b ? -1 : 1))]);
+  const text = JSON.stringify([place, ...given.sort(([a], [b]) => (a < b ? -1 : 1))]);
   return createHash('sha256').update(text).digest().subarray(0, DIGEST_BYTES);
 }
 

@@ -1,5 +1,6 @@
 /**
- * The list of jobs, newest id first, over the hot table and the history.
+ * The list of jobs, newest first, over the hot table and the history. The order is that of the ids, because a UUIDv7
+ * begins with its time; an id that was made from an idempotency key has the place of a UUIDv7 of the job's creation.
  *
  * The statement is composed of fixed parts from the tables below. The request only decides which parts are used;
  * values are always parameters. It is a union of *branches*, each of which reads one index in the order of the list
@@ -8,6 +9,7 @@
  * - Each requested state is a branch with the state as a literal: the partial indexes on the state match nothing
  *   else, and an index on (state, id) is in id order only within one state. Running and unknown jobs are found in the
  *   index of held jobs.
+ * - Jobs with a key are branches of their own, in the order of an index of their places.
  * - `createdBefore` is two branches: the UUIDv7s up to that time, and the ids above all possible UUIDv7s.
  *
  * Rejected: one statement for all requests with `($1 is null or queue = $1)`. It has one plan, a scan of all ids,
@@ -15,9 +17,9 @@
  *
  * A page ends at a number of jobs or of bytes, whichever comes first, and has at least one job.
  *
- * Paging is complete: the order is by id alone, an id never changes, and one statement sees a job that is just
- * finishing in one table. Jobs that are added meanwhile appear before the first page or, if their id is older, at
- * their place.
+ * Paging is complete: the order is by place alone, a job's place never changes, and one statement sees a job that is
+ * just finishing in one table. Jobs that are added meanwhile appear before the first page or, if their id is older,
+ * at their place.
  */
 import {
   FINISHED_STATES,
@@ -29,7 +31,7 @@ import {
   UNFINISHED_STATES,
 } from '@drover/protocol';
 import { idRange } from '../base/id-range.js';
-import { highestId, latestIdBefore } from '../base/id-time.js';
+import { FIRST_KEYED_ID, highestId, latestIdBefore } from '../base/id-time.js';
 import { JsonText } from '../base/json-text.js';
 import type { Runner } from '../db/database.js';
 import type { Statement } from '../db/statement.js';
@@ -55,6 +57,13 @@ const TABLES = {
 } as const;
 type Table = keyof typeof TABLES;
 
+/** How a job came to its id decides what its place in the list is. */
+const KINDS = [
+  { name: 'plain', has: `id < '${FIRST_KEYED_ID}'`, place: 'id' },
+  { name: 'keyed', has: `id >= '${FIRST_KEYED_ID}'`, place: 'drover.list_place(id, created_at)' },
+] as const;
+type Kind = (typeof KINDS)[number];
+
 type Placeholder = `$${number}`;
 type Bind = (value: unknown) => Placeholder;
 type FilterName = Exclude<keyof ListFilters, 'state'>;
@@ -77,7 +86,7 @@ const PREDICATES: Record<FilterName, (value: string, bind: Bind) => string> = {
 };
 const FILTER_NAMES = Object.keys(PREDICATES) as FilterName[];
 
-type ListedRow = JobRow & { found: string };
+type ListedRow = JobRow & { found: string; place: string };
 
 /** What a caller may see. */
 export type ListView = { lanes?: LanesInScope | undefined; isHidden?: boolean };
@@ -90,20 +99,21 @@ export async function listJobs(
   nowMs = Date.now(),
 ): Promise<JsonText> {
   const { limit, cursor, include = [], ...filters } = query;
-  const afterId = cursor === undefined ? undefined : decodeCursor(cursor, filters);
-  const { statement, values } = listStatement(filters, { afterId, rows: limit + 1, include, lanes }, nowMs);
+  const after = cursor === undefined ? undefined : decodeCursor(cursor, filters);
+  const { statement, values } = listStatement(filters, { after, rows: limit + 1, include, lanes }, nowMs);
   const rows = statement === undefined ? [] : await db.run<ListedRow>(statement, values);
   const items = rows.slice(0, limit);
   const last = items.at(-1);
   const hasMore = last !== undefined && Number(last.found) > items.length;
-  const nextCursor = hasMore ? encodeCursor(last.id, filters) : null;
+  const nextCursor = hasMore ? encodeCursor(last.place, filters) : null;
   return new JsonText(
     `{"items":[${items.map((row) => jobText(row, isHidden)).join(',')}],"nextCursor":${JSON.stringify(nextCursor)}}`,
   );
 }
 
 type PageBounds = {
-  afterId: string | undefined;
+  /** The place of the last job of the page before. */
+  after: string | undefined;
   rows: number;
   include: readonly LargeJobPart[];
   lanes?: LanesInScope | undefined;
@@ -112,21 +122,24 @@ type PageBounds = {
 /** The statement for these filters with its values. Undefined if no job can match. */
 export function listStatement(
   filters: ListFilters,
-  { afterId, rows, include, lanes }: PageBounds,
+  { after, rows, include, lanes }: PageBounds,
   nowMs: number,
 ): { statement: Statement | undefined; values: unknown[] } {
   const values: unknown[] = [];
   const bind: Bind = (value) => `$${values.push(value)}`;
   const limit = bind(rows);
   const branches = tablesFor(filters).flatMap((table) => {
-    const shared = [...filterPredicates(table, filters, bind), ...(afterId ? [`id < ${bind(afterId)}::uuid`] : [])];
-    return statePredicates(table, filters.state).flatMap((state) =>
-      idRanges(filters, nowMs, bind).flatMap((range) =>
-        lanePredicates(lanes, filters, bind).map((lane) =>
-          branch(table, [...state, ...range, ...lane, ...shared], limit),
+    const shared = filterPredicates(table, filters, bind);
+    return KINDS.flatMap((kind) => {
+      const ofKind = [kind.has, ...(after ? [`${kind.place} < ${bind(after)}::uuid`] : []), ...shared];
+      return statePredicates(table, filters.state).flatMap((state) =>
+        timeRanges(kind, filters, nowMs, bind).flatMap((range) =>
+          lanePredicates(lanes, filters, bind).map((lane) =>
+            branch(table, kind, [...state, ...range, ...lane, ...ofKind], limit),
+          ),
         ),
-      ),
-    );
+      );
+    });
   });
   if (branches.length === 0) return { statement: undefined, values: [] };
   const { columns, bytes } = listedColumns(include);
@@ -135,28 +148,28 @@ with page as (
   select *
   from (${branches.join('\n    union all')}
   ) found
-  order by id desc
+  order by place desc
   limit ${limit}
 ),
 -- sizes only: the values are read below, for the rows of the page
 measured as (
-  select *, count(*) over () as found, sum(${bytes}) over (order by id desc) - (${bytes}) as bytes_before
+  select *, count(*) over () as found, sum(${bytes}) over (order by place desc) - (${bytes}) as bytes_before
   from page
 )
-select ${columns}, found, (select name from drover.session where id = session_id) as worker
+select ${columns}, place, found, (select name from drover.session where id = session_id) as worker
 from measured
 where bytes_before < ${LIMITS.pageBytes}
-order by id desc`;
+order by place desc`;
   return { statement: { name: PLANNED_FOR_ITS_VALUES, text }, values };
 }
 
-function branch(table: Table, predicates: string[], limit: Placeholder): string {
+function branch(table: Table, { place }: Kind, predicates: string[], limit: Placeholder): string {
   const { columns, from } = TABLES[table];
   return `
-    (select ${columns}
+    (select ${columns}, ${place} as place
     from ${from}
-    ${predicates.length > 0 ? `where ${predicates.join('\n      and ')}` : ''}
-    order by id desc
+    where ${predicates.join('\n      and ')}
+    order by ${place} desc
     limit ${limit})`;
 }
 
@@ -195,13 +208,14 @@ function lanePredicates(lanes: LanesInScope | undefined, filters: ListFilters, b
   return each.map((name) => [`${column} = ${bind(name)}`, ...(queues === undefined ? [] : oneOf('type', types))]);
 }
 
-function idRanges({ createdBefore }: ListFilters, nowMs: number, bind: Bind): string[][] {
+function timeRanges({ name, place }: Kind, { createdBefore }: ListFilters, nowMs: number, bind: Bind): string[][] {
   if (createdBefore === undefined) return [[]];
   const last = latestIdBefore(Date.parse(createdBefore));
   const highest = highestId(nowMs);
   // A time in the future excludes nothing.
   if (last >= highest) return [[]];
-  return [[`id <= ${bind(last)}::uuid`], [`id > ${bind(highest)}::uuid`]];
+  const early = [`${place} <= ${bind(last)}::uuid`];
+  return name === 'keyed' ? [early] : [early, [`id > ${bind(highest)}::uuid`]];
 }
 
 function filterPredicates(table: Table, filters: ListFilters, bind: Bind): string[] {

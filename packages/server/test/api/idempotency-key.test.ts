@@ -71,6 +71,21 @@ async function jobsWith(key: string): Promise<{ id: string; type: string; state:
   return rows;
 }
 
+test('is listed by its creation, as every other job', async () => {
+  const type = newType();
+  const ids: string[] = [];
+  for (const idempotencyKey of ['a', undefined, 'b', undefined, 'c', 'd', undefined]) {
+    ids.unshift((await client.enqueue(type, undefined, { idempotencyKey })).id);
+    // the next job is not of the same millisecond
+    await query('select pg_sleep(0.002)', []);
+  }
+  for (const limit of [1, 2, 7]) {
+    const listed: string[] = [];
+    for await (const { id } of client.listAll({ type, limit })) listed.push(id);
+    expect(listed).toEqual(ids);
+  }
+});
+
 describe('the same key and type is the same job', () => {
   test('by every way in, and the job shows its key', async () => {
     const type = newType();
