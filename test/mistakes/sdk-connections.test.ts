@@ -64,7 +64,7 @@ describeMistakes('addresses and tokens', [
   [
     'a server that does not run',
     () => createClient({ url: 'http://127.0.0.1:9', retries: 0 }).stats(),
-    'no answer from http://127.0.0.1:9: connect ECONNREFUSED 127.0.0.1:9',
+    'no answer from http://127.0.0.1:9: connection refused; check that a server runs at this address',
   ],
   [
     'a timeout without a unit',

@@ -97,7 +97,7 @@ function readHead(line: string, place: number): BulkHead {
     );
   }
   const parsed = bulkHeadSchema.safeParse(given);
-  if (!parsed.success) throw invalidInput(parsed.error, given, `jobs[${place}]`);
+  if (!parsed.success) throw invalidInput(parsed.error, given, { place: `jobs[${place}]` });
   return parsed.data;
 }
 

@@ -1,34 +1,57 @@
 /** Turns the issues of a schema into one sentence with the field, the value and what was expected. */
 import type { z } from 'zod';
 import { DroverError, type FieldIssue } from './errors.js';
+import { nearest } from './nearest.js';
 
 const SHOWN_VALUE_LENGTH = 100;
 const SHOWN_ISSUES = 20;
 
-/** `place`: the position of the input in what the user gave, such as `jobs[3]`. */
-export function describeIssues(error: z.ZodError, input: unknown, place = ''): FieldIssue[] {
+const BODY = '(body)';
+
+/** Where an input comes from. */
+type Source = {
+  /** Its position in what the user gave, such as `jobs[3]`. */
+  place?: string | undefined;
+  /** The fields that it may have, for suggestions. */
+  known?: readonly string[] | undefined;
+};
+
+export function describeIssues(
+  error: z.ZodError,
+  input: unknown,
+  { place = '', known = [] }: Source = {},
+): FieldIssue[] {
   return error.issues.slice(0, SHOWN_ISSUES).map((issue) => {
+    const field = [place, fieldName(issue.path)].filter((part) => part !== '').join('.') || BODY;
+    if (issue.code === 'unrecognized_keys') {
+      return { field, message: unknownKeys(issue.keys, issue.path.length === 0 ? known : []) };
+    }
     const value = valueAt(input, issue.path);
-    const field = [place, fieldName(issue.path)].filter((part) => part !== '').join('.') || '(body)';
     const message = messageOf(issue, value);
     return value === undefined ? { field, message } : { field, message, value: shorten(value) };
   });
 }
 
 /** The error for input that does not match its schema. */
-export function invalidInput(error: z.ZodError, input: unknown, place?: string): DroverError {
-  const issues = describeIssues(error, input, place);
-  const sentences = issues.map(({ field, message, value }) =>
-    value === undefined ? `${field}: ${message}` : `${field}: ${message}, got ${String(value)}`,
-  );
-  return new DroverError('invalid_request', sentences.join('; '), { issues });
+export function invalidInput(error: z.ZodError, input: unknown, source?: Source): DroverError {
+  const issues = describeIssues(error, input, source);
+  return new DroverError('invalid_request', issues.map(sentenceOf).join('; '), { issues });
+}
+
+/** One problem as a sentence with the field, what was expected, and what was given. */
+export function sentenceOf({ field, message, value }: FieldIssue): string {
+  const start = field === BODY && message.startsWith(UNKNOWN) ? message : `${field}: ${message}`;
+  if (value === undefined) return start;
+  if (!message.includes(', got ')) return `${start}, got ${String(value)}`;
+  // It names the part of the value that is wrong.
+  return String(value).startsWith('"') ? `${start} in ${String(value)}` : start;
 }
 
 /** How zod begins the messages that no schema of ours has replaced. They name the type of the value, which follows. */
 const DEFAULT_MESSAGE = /^(?:Invalid (?:input|option)|Too (?:small|big))\b/;
 
 function messageOf(issue: z.core.$ZodIssue, value: unknown): string {
-  if (issue.code === 'unrecognized_keys') return unknownKeys(issue.keys);
+  if (issue.code === 'invalid_union' && value === undefined) return `${issue.message}, got nothing`;
   const expected = DEFAULT_MESSAGE.test(issue.message) ? expectedBy(issue) : undefined;
   if (expected === undefined) return issue.message;
   return value === undefined ? `expected ${expected}, got nothing` : `expected ${expected}`;
@@ -75,10 +98,15 @@ function sizeOf(origin: string, bound: string, limit: number | bigint): string {
 
 const SHOWN_KEYS = 10;
 
-function unknownKeys(keys: string[]): string {
+const UNKNOWN = 'unknown field';
+
+function unknownKeys(keys: string[], known: readonly string[]): string {
   const shown = keys.slice(0, SHOWN_KEYS).map((key) => JSON.stringify(shortened(key)));
   const more = keys.length > SHOWN_KEYS ? ` and ${keys.length - SHOWN_KEYS} more` : '';
-  return `unknown ${keys.length === 1 ? 'field' : 'fields'} ${shown.join(', ')}${more}`;
+  const text = `${UNKNOWN}${keys.length === 1 ? '' : 's'} ${shown.join(', ')}${more}`;
+  if (known.length === 0) return text;
+  const near = nearest(shortened(keys[0] as string), known);
+  return near === undefined ? `${text}; expected one of ${known.join(', ')}` : `${text}; did you mean "${near}"?`;
 }
 
 export function fieldName(path: readonly PropertyKey[]): string {

@@ -27,7 +27,7 @@ export {
   parseAnswer,
   parseCall,
 } from './calls.js';
-export { describeIssues, fieldName, invalidInput } from './describe-issues.js';
+export { describeIssues, fieldName, invalidInput, sentenceOf } from './describe-issues.js';
 export {
   DURATION_EXPECTED,
   type Duration,

@@ -311,7 +311,8 @@ function withSpecs<Fields extends SpecFields & { specs?: ScheduleSpec[] | undefi
   const alone = [cron, every, anchor, at].some((field) => field !== undefined);
   const spec = alone ? toSpec({ cron, every, anchor, at }) : undefined;
   if (typeof spec === 'string' || alone === (specs !== undefined)) {
-    const message = typeof spec === 'string' ? spec : 'expected one of cron, every, at and specs';
+    const one = `expected one of cron, every, at and specs, ${alone ? 'got several' : 'got none'}`;
+    const message = typeof spec === 'string' ? spec : one;
     context.issues.push({ code: 'custom', message, input: undefined, path: ['specs'] });
     return z.NEVER;
   }

@@ -134,9 +134,9 @@ describe('a body is refused', () => {
     [{ ids: [] }, 'jobs[3].ids', /^expected at least 1 item$/, '[]'],
     [{ ids: ['mine'] }, 'jobs[3].ids[0]', /^expected a UUID$/, '"mine"'],
     [{ ids: undefined }, 'jobs[3].ids', /^expected a list, got nothing$/, undefined],
-    [{ id: ID }, 'jobs[3]', /^unknown field "id"$/, expect.any(String)],
-    [{ payload: 1 }, 'jobs[3]', /^unknown field "payload"$/, expect.any(String)],
-    [{ colour: 'red' }, 'jobs[3]', /^unknown field "colour"$/, expect.any(String)],
+    [{ id: ID }, 'jobs[3]', /^unknown field "id"$/, undefined],
+    [{ payload: 1 }, 'jobs[3]', /^unknown field "payload"$/, undefined],
+    [{ colour: 'red' }, 'jobs[3]', /^unknown field "colour"$/, undefined],
     [{ type: undefined }, 'jobs[3].type', /expected a string, got nothing/, undefined],
     [
       { delay: 1, runAt: '2030-01-31T12:00:00Z' },

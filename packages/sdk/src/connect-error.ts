@@ -18,6 +18,15 @@ const CERTIFICATE_PROBLEMS: readonly (readonly [RegExp, string])[] = [
   [/^ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION$/, 'it does not accept this version of TLS: see its tlsMin'],
 ];
 
+const NETWORK_PROBLEMS: ReadonlyMap<string, string> = new Map([
+  ['ECONNREFUSED', 'connection refused; check that a server runs at this address'],
+  ['ENOTFOUND', 'there is no host of this name'],
+  ['EAI_AGAIN', 'the name of the host could not be looked up'],
+  ['ECONNRESET', 'the connection was closed before the answer'],
+  ['EHOSTUNREACH', 'the host cannot be reached'],
+  ['ETIMEDOUT', 'the host does not answer'],
+]);
+
 /** The address is https, and the server answers without TLS. A repetition cannot help. */
 export function lacksTls(error: unknown): boolean {
   return error instanceof Error && NO_TLS.test(error.message);
@@ -37,8 +46,9 @@ export function describeConnectError(error: unknown): string {
     return 'the answer is not HTTP; if the server uses TLS, give its address as https://…';
   }
   // Node tries all addresses of a name and reports their errors as one without a message.
-  if (error instanceof AggregateError) return error.errors.map(describeConnectError).join('; ');
-  return error.message || error.name;
+  if (error instanceof AggregateError) return [...new Set(error.errors.map(describeConnectError))].join('; ');
+  const refusal = NETWORK_PROBLEMS.get(String((error as NodeJS.ErrnoException).code));
+  return refusal ?? (error.message || error.name);
 }
 
 function certificateProblem(error: unknown): string | undefined {

@@ -352,9 +352,13 @@ set search_path = drover, pg_temp
 as $$
 declare
   batch json;
+  one json;
+  index bigint;
+  problem text;
 begin
   if jobs is null or json_typeof(jobs) <> 'array' or json_array_length(jobs) > drover.job_limit('batchJobs') then
-    raise exception 'drover: jobs: expected an array of at most % jobs', drover.job_limit('batchJobs')
+    raise exception 'drover: jobs: expected an array of at most % jobs, got %', drover.job_limit('batchJobs'),
+      case when json_typeof(jobs) = 'array' then json_array_length(jobs)::text else coalesce(left(jobs::text, 200), 'nothing') end
       using errcode = 'invalid_parameter_value';
   end if;
   if json_array_length(jobs) = 0 then return '{}'; end if;
@@ -367,6 +371,21 @@ begin
 exception when untranslatable_character then
   raise exception 'drover: payload: \u0000 cannot be read inside an array of jobs; add such a job with drover.enqueue'
     using errcode = 'invalid_parameter_value';
+when invalid_parameter_value then
+  problem := sqlerrm;
+  -- Which of them it is: only now, because a check of each alone costs a subtransaction.
+  for one, index in
+    select given.job, given.place - 1
+    from json_array_elements(case when json_typeof(jobs) = 'array' then jobs end) with ordinality as given(job, place)
+  loop
+    begin
+      perform drover.checked_job(one, coalesce((one->'payload')::text, 'null'));
+    exception when invalid_parameter_value then
+      raise exception '%', regexp_replace(sqlerrm, '^drover: ', format('drover: jobs[%s]: ', index))
+        using errcode = 'invalid_parameter_value';
+    end;
+  end loop;
+  raise exception '%', problem using errcode = 'invalid_parameter_value';
 end $$;
 
 -- Adds one job in the caller's transaction and returns its id.

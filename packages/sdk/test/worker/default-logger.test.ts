@@ -36,7 +36,7 @@ describe('a worker without a logger', () => {
       event: 'connection.missing',
       message: 'worker still finds no server',
       forMs: expect.any(Number),
-      reasons: { [url]: expect.stringContaining('ECONNREFUSED') },
+      reasons: { [url]: expect.stringContaining('connection refused') },
     });
     expect(worker.lines).toHaveLength(1);
   });

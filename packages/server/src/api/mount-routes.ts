@@ -117,6 +117,6 @@ async function refuseUnknown(
   reply.header('allow', methods.allowed.join(', '));
   throw new DroverError(
     'method_not_allowed',
-    `${request.method} is not possible at ${path}, expected ${methods.allowed.join(' or ')}`,
+    `${request.method} is not possible at ${path}, expected ${methods.allowed.join(', ').replace(/, (\w+)$/, ' or $1')}`,
   );
 }

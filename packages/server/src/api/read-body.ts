@@ -9,8 +9,11 @@ import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import { checkJsonShape, DroverError, invalidInput, LIMITS, type Route } from '@drover/protocol';
 import type { z } from 'zod';
+import { jsonProblem } from '../base/json-problem.js';
 import type { MemoryShare } from '../base/memory-budget.js';
 
+/** A longer text is not read again to find the mistake. */
+const MAX_EXPLAINED_LENGTH = 64 * 1024;
 export const JSON_TYPE = 'application/json';
 
 /** A body that has not been read, and its declared type. */
@@ -22,8 +25,14 @@ const VALUE_BYTES = 64;
 /** Throws invalid_request with the error in the input. */
 export function parseWith(schema: z.ZodType, input: unknown): unknown {
   const parsed = schema.safeParse(input);
-  if (!parsed.success) throw invalidInput(parsed.error, input);
+  if (!parsed.success) throw invalidInput(parsed.error, input, { known: fieldsOf(schema) });
   return parsed.data;
+}
+
+/** For suggestions. */
+function fieldsOf(schema: z.ZodType): string[] {
+  const { shape } = schema.def as { shape?: object };
+  return shape === undefined ? [] : Object.keys(shape);
 }
 
 /** The body as its route expects it. A route without a body refuses one instead of ignoring it. */
@@ -84,8 +93,10 @@ function readJson(text: string, memory: MemoryShare): unknown {
   memory.take(checkJsonShape(text, '(body)') * VALUE_BYTES);
   try {
     return JSON.parse(text);
-  } catch (error) {
-    throw new DroverError('invalid_json', `the body is not valid JSON: ${(error as Error).message}`);
+  } catch {
+    // JSON.parse quotes the text, and does not always say where the mistake is
+    const place = text.length <= MAX_EXPLAINED_LENGTH ? `: ${jsonProblem(text)}` : '';
+    throw new DroverError('invalid_json', `the body is not valid JSON${place}`);
   }
 }
 

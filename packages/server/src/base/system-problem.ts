@@ -9,6 +9,11 @@ const PROBLEMS: Record<string, string> = {
   ENOSPC: 'no space left on the disk',
 };
 
+/** Whether it has a message of ours. */
+export function isSystemProblem(error: unknown): boolean {
+  return Object.hasOwn(PROBLEMS, String((error as { code?: unknown } | null)?.code));
+}
+
 export function systemProblem(error: unknown): string {
   const { code } = error as NodeJS.ErrnoException;
   return PROBLEMS[code ?? ''] ?? (error instanceof Error ? error.message : String(error));

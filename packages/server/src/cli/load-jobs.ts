@@ -11,7 +11,9 @@ const TYPESCRIPT_PATTERN = /\.[cm]?tsx?$/;
 export async function loadJobs(modulePath: string, cwd: string): Promise<RunnableJob[]> {
   const path = resolve(cwd, modulePath);
   if (!(await stat(path).catch(() => undefined))?.isFile())
-    throw new UsageError(`there is no worker module at ${path}`);
+    throw new UsageError(
+      `module: expected a JavaScript or TypeScript file that exports jobs, got ${path}: it does not exist`,
+    );
   const url = pathToFileURL(path).href;
   const isTypeScript = TYPESCRIPT_PATTERN.test(path);
   // isolated handlers load the module again in their own processes, in the same way

@@ -1,7 +1,9 @@
 /** Opens and migrates the database of a command: the configured one, or an embedded one in the data folder. */
 import { join, resolve } from 'node:path';
 import type { Logger } from 'pino';
+import { isSystemProblem, systemProblem } from '../base/system-problem.js';
 import { checkDatabaseChoice } from '../config/check-exposure.js';
+import { ConfigError } from '../config/config-error.js';
 import type { Settings } from '../config/settings.js';
 import { startEmbeddedPostgres } from '../db/embedded.js';
 import { migrate } from '../db/migrate.js';
@@ -22,7 +24,12 @@ export async function openDatabase(
 }
 
 async function startEmbedded(dataDir: string, logger: Logger, teardown: Teardown): Promise<string> {
-  const { url, stop } = await startEmbeddedPostgres({ dataDir: join(dataDir, 'postgres'), logger });
+  const started = startEmbeddedPostgres({ dataDir: join(dataDir, 'postgres'), logger });
+  const { url, stop } = await started.catch((error: unknown) => {
+    // other errors say themselves what is wrong
+    if (!isSystemProblem(error)) throw error;
+    throw new ConfigError(`dataDir: cannot use the folder ${dataDir}: ${systemProblem(error)}`, { cause: error });
+  });
   teardown.add(stop);
   return url;
 }

@@ -43,6 +43,17 @@ const FINDABLE = {
       return workers.map(({ id, name, state }) => ({ id, text: `${name}, ${state}` }));
     },
   },
+  token: {
+    name: 'token',
+    missing: 'token_not_found',
+    find: async (client, idPrefix) => {
+      const tokens = await client.tokens.list();
+      // those of the configuration have none
+      return tokens.flatMap(({ id, name, state }) =>
+        id?.startsWith(idPrefix) ? { id, text: `${name}, ${state}` } : [],
+      );
+    },
+  },
 } as const satisfies Record<string, Findable>;
 
 /** The id that begins with what was given. A whole id is not looked up. */

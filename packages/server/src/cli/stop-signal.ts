@@ -10,7 +10,8 @@
 const SAME_SIGNAL_MS = 1000;
 const IMPATIENT_EXIT_CODE = 130;
 
-function stopOnSignals(): AbortSignal {
+/** `ignore` gives the signals back to Node. */
+function stopOnSignals(): { signal: AbortSignal; ignore: () => void } {
   const controller = new AbortController();
   let firstAt: number | undefined;
   const onSignal = (name: string) => {
@@ -24,13 +25,23 @@ function stopOnSignals(): AbortSignal {
   process.on('SIGINT', onSignal);
   process.on('SIGTERM', onSignal);
   // A process that was started with an IPC channel ends with its parent.
+  const onDisconnect = () => onSignal('disconnect');
   if (process.channel) {
-    process.on('disconnect', () => onSignal('disconnect'));
+    process.on('disconnect', onDisconnect);
     process.channel.unref();
   }
   // The reader of our output is gone (`drover dev | head`).
-  process.stdout.on('error', () => onSignal('closed output'));
-  return controller.signal;
+  const onClosedOutput = () => onSignal('closed output');
+  process.stdout.on('error', onClosedOutput);
+  return {
+    signal: controller.signal,
+    ignore() {
+      process.off('SIGINT', onSignal);
+      process.off('SIGTERM', onSignal);
+      process.off('disconnect', onDisconnect);
+      process.stdout.off('error', onClosedOutput);
+    },
+  };
 }
 
 /** Resolves when the signal aborts. */
@@ -65,7 +76,7 @@ export class Teardown {
 export async function runUntilStopped(
   start: (running: { signal: AbortSignal; teardown: Teardown }) => Promise<void>,
 ): Promise<void> {
-  const signal = stopOnSignals();
+  const { signal, ignore } = stopOnSignals();
   const teardown = new Teardown();
   try {
     await start({ signal, teardown });
@@ -74,6 +85,6 @@ export async function runUntilStopped(
     const wasInterrupted = signal.aborted && error === signal.reason;
     if (!wasInterrupted) throw error;
   } finally {
-    await teardown.run();
+    await teardown.run().finally(ignore);
   }
 }

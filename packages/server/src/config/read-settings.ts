@@ -80,11 +80,11 @@ function parse(key: SettingKey, given: unknown, source: string): unknown {
 function knownKeys(file: Sources['file']): Partial<Record<SettingKey, unknown>> {
   if (!file) return {};
   if (typeof file.content !== 'object' || file.content === null || Array.isArray(file.content)) {
-    throw new ConfigError(`file ${file.path}: expected an object of settings`);
+    throw new ConfigError(`configuration file ${file.path}: expected an object of settings`);
   }
   for (const key of Object.keys(file.content)) {
     if (!SETTING_KEYS.some((known) => known === key)) {
-      throw new ConfigError(`unknown setting "${key}" in ${file.path}${suggest(key, SETTING_KEYS)}`);
+      throw new ConfigError(`configuration file ${file.path}: unknown setting "${key}"${suggest(key, SETTING_KEYS)}`);
     }
   }
   return file.content;
@@ -113,5 +113,5 @@ function nearestVariable(name: string, known: readonly string[]): string | undef
 
 function suggest(word: string, known: readonly string[]): string {
   const near = nearest(word, known);
-  return near ? `: did you mean ${near}?` : '';
+  return near ? `; did you mean "${near}"?` : '';
 }

@@ -4,7 +4,15 @@
  */
 
 import { isIP } from 'node:net';
-import { MAX_DURATION_MS, nameSchema, nearest, parseDuration, ROLES, type Role } from '@drover/protocol';
+import {
+  formatDuration,
+  MAX_DURATION_MS,
+  nameSchema,
+  nearest,
+  parseDuration,
+  ROLES,
+  type Role,
+} from '@drover/protocol';
 import type { z } from 'zod';
 import { splitHosts } from '../base/split-hosts.js';
 import type { ConfiguredClient, ConfiguredToken } from './server-config.js';
@@ -42,9 +50,10 @@ export function integer(min: number, max: number): ValueKind<number> {
 
 /** Returns milliseconds. */
 export function duration(minMs: number, maxMs: number = MAX_DURATION_MS): ValueKind<number> {
-  const least = minMs > 0 ? ` of at least ${minMs} ms` : '';
+  const least = minMs > 0 ? ` of at least ${formatDuration(minMs)}` : '';
+  const range = maxMs < MAX_DURATION_MS ? ` from ${formatDuration(minMs)} to ${formatDuration(maxMs)}` : least;
   return {
-    expected: `a duration${least} such as "250ms", "30s", "10m", "2h", "14d", or milliseconds`,
+    expected: `a duration${range} such as "30s", "10m", "2h", "14d", or milliseconds`,
     parse: (given) => {
       const ms = parseDuration(numberOf(given) ?? given);
       return ms !== undefined && ms >= minMs && ms <= maxMs ? ms : undefined;

@@ -58,6 +58,11 @@ export async function chooseHost(connectionString: string): Promise<string> {
   const hosts = splitHosts(connectionString);
   if (hosts.length === 1) return connectionString;
   const best = bestOf(await findWritable(hosts), undefined);
-  if (!best) throw new Error(`none of the ${hosts.length} database hosts is writable`);
+  if (!best) {
+    const names = hosts.map((host) => new URL(host).host).join(', ');
+    throw new Error(
+      `databaseUrl: expected a PostgreSQL that can be reached and takes changes, got none among ${names}`,
+    );
+  }
   return best.url;
 }

@@ -19,6 +19,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import pg from 'pg';
 import type { Logger } from 'pino';
 import { chooseHost } from './choose-host.js';
+import { connectProblem } from './connect-problem.js';
 
 const SCHEMA_DIRECTORY = new URL('../../schema/', import.meta.url);
 const MIGRATIONS_DIRECTORY = new URL('../../migrations/', import.meta.url);
@@ -32,6 +33,9 @@ const MIN_POSTGRES_VERSION = 14;
 /** Any constant that no other program uses in the same database. "drover" in ASCII. */
 const LOCK_KEY = '110442659079538';
 const CONNECT_TIMEOUT_MS = 10_000;
+/** SQLSTATE: no right to do this, and no changes in a read-only transaction. */
+const NO_RIGHT = '42501';
+const READ_ONLY = '25006';
 /** A statement that waits longer for a table lock fails, because everything else queues behind it. */
 const LOCK_TIMEOUT = '10s';
 
@@ -67,10 +71,15 @@ export async function migrate(connectionString: string, options: MigrateOptions 
   });
   // Without a listener a lost connection would end the process; the query under way fails with the same error.
   client.on('error', () => {});
-  await client.connect();
+  try {
+    await client.connect();
+  } catch (error) {
+    throw new Error(connectProblem(error, client), { cause: error });
+  }
   try {
     await requireSupportedPostgres(client);
-    compareLevels(await readApplied(client), steps);
+    // A complete schema is not touched: the user may have no right to change it, or the database takes no changes.
+    if (compareLevels(await readApplied(client), steps) !== 'older') return { applied: [] };
     const applied: string[] = [];
     const { to = Number.POSITIVE_INFINITY } = options;
     for (const step of [steps.schema, ...steps.migrations.filter(({ level }) => level <= to)]) {
@@ -79,6 +88,8 @@ export async function migrate(connectionString: string, options: MigrateOptions 
       options.logger?.info({ event: 'migration.applied', migration: step.name }, 'migration applied');
     }
     return { applied };
+  } catch (error) {
+    throw refusalOf(error, client) ?? error;
   } finally {
     await client.end();
   }
@@ -225,8 +236,34 @@ async function applyOnce(client: pg.Client, step: Step, steps: Steps): Promise<b
   }
 }
 
+/** What an administrator must do, if the database refuses changes of the schema. */
+function refusalOf(error: unknown, { user, database }: Pick<pg.Client, 'user' | 'database'>): SchemaError | undefined {
+  const cause = (error instanceof SchemaError && error.cause) || error;
+  const { code } = cause as { code?: unknown };
+  if (code === READ_ONLY) {
+    return new SchemaError(
+      `the schema of Drover is not complete, and the database "${database}" is read-only: ` +
+        'expected one that takes changes; a standby gets the schema from its primary',
+      { cause: error },
+    );
+  }
+  if (code !== NO_RIGHT) return undefined;
+  const message = messageOf(cause);
+  const mayNotCreate = message.startsWith('permission denied for database');
+  return new SchemaError(
+    mayNotCreate
+      ? `the user "${user}" may not create the schema of Drover in the database "${database}": ` +
+          `run as an administrator: grant create on database "${database}" to "${user}"`
+      : `the user "${user}" may not read or change the schema of Drover in the database "${database}" (${message}): ` +
+          'use the user that has created it',
+    { cause: error },
+  );
+}
+
 async function ensureLevelTable(client: pg.Client): Promise<void> {
-  await client.query('create schema if not exists drover');
+  // "if not exists" would need the right to create schemas, also where an administrator has created this one
+  const { rowCount } = await client.query(`select from pg_namespace where nspname = 'drover'`);
+  if (rowCount === 0) await client.query('create schema drover');
   await client.query(`
     create table if not exists drover.schema_level (
       level int primary key,

@@ -1,5 +1,5 @@
 /** Checks a new schedule beyond its schema: patterns that can be read, at least one occurrence, a payload within its limit. */
-import { DroverError, LIMITS, type NewSchedule, type ScheduleTiming } from '@drover/protocol';
+import { DroverError, LIMITS, type NewSchedule, type ScheduleTiming, sentenceOf } from '@drover/protocol';
 import { CronError, parseCron } from './timing/cron.js';
 import { nextMatch } from './timing/cron-match.js';
 import { type Days, occurrencesOf } from './timing/occurrences.js';
@@ -38,7 +38,6 @@ function checkPattern(pattern: string, field: string): void {
 }
 
 function invalid(field: string, message: string, value?: string): DroverError {
-  const shown = value === undefined ? undefined : JSON.stringify(value);
-  const sentence = shown === undefined ? `${field}: ${message}` : `${field}: ${message}, got ${shown}`;
-  return new DroverError('invalid_request', sentence, { issues: [{ field, message, ...(shown && { value: shown }) }] });
+  const issue = { field, message, ...(value !== undefined && { value: JSON.stringify(value) }) };
+  return new DroverError('invalid_request', sentenceOf(issue), { issues: [issue] });
 }

@@ -5,6 +5,7 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createSecureContext, type SecureContextOptions } from 'node:tls';
+import { systemProblem } from '../base/system-problem.js';
 import { ConfigError } from '../config/config-error.js';
 import type { TlsConfig } from '../config/server-config.js';
 
@@ -42,7 +43,7 @@ async function read(setting: string, file: string): Promise<string> {
   try {
     return await readFile(file, 'utf8');
   } catch (error) {
-    throw new ConfigError(`${setting}: cannot read ${file}: ${(error as Error).message}`, { cause: error });
+    throw new ConfigError(`${setting}: cannot read ${file}: ${systemProblem(error)}`, { cause: error });
   }
 }
 

@@ -53,7 +53,7 @@ describe('a worker module', () => {
   });
 
   it('must be there and have jobs with handlers', async () => {
-    await expect(loadJobs('missing.mjs', folder)).rejects.toThrow(`no worker module at ${folder}/missing.mjs`);
+    await expect(loadJobs('missing.mjs', folder)).rejects.toThrow(`${folder}/missing.mjs: it does not exist`);
     await expect(load('empty.mjs', 'export const x = 1;')).rejects.toThrow('empty.mjs exports no jobs with handlers');
   });
 });

@@ -111,7 +111,7 @@ describe('the command drover', () => {
   it('tells when the database cannot be reached', async () => {
     const { code, stderr } = await drover(['migrate', '--database-url', 'postgres://x:secret@127.0.0.1:1/x']);
     expect(code).toBe(1);
-    expect(stderr).toContain('ECONNREFUSED');
+    expect(stderr).toContain('cannot connect to PostgreSQL at 127.0.0.1:1: connection refused');
     expect(stderr).not.toContain('secret');
   });
 });

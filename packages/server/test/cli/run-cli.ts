@@ -17,6 +17,8 @@ export async function drover(
     stdout,
     stderr,
   });
+  // a command that runs until it is stopped lets its process end, which here is that of the test
+  process.channel?.ref();
   return { code, stdout: stdout.text, stderr: stderr.text };
 }
 

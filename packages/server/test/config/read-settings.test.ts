@@ -85,13 +85,13 @@ describe('settings', () => {
     ],
     [{ flags: {}, env: { DROVER_PORT: '8420x' } }, 'got "8420x" (from environment variable DROVER_PORT)'],
     [file({ port: 1.5 }), 'got 1.5 (from file /x/drover.config.json)'],
-    [file({ lease: 'soon' }), 'lease: expected a duration of at least 150 ms such as "250ms"'],
+    [file({ lease: 'soon' }), 'lease: expected a duration from 150ms to 1h such as "30s"'],
     [file({ payloadLimit: '1 parsec' }), 'payloadLimit: expected a size from 1 to'],
     [file({ logLevel: 'loud' }), 'logLevel: expected one of trace, debug, info'],
     [file({ url: 'ftp://a' }), 'url: expected one or more, separated by commas: an address that starts with http://'],
     [file({ queues: [] }), 'queues: expected one or more'],
-    [file({ tokens: [{ role: 'king', token: 'x' }] }), 'roles are viewer, operator, admin, client, worker'],
-    [file({ prot: 1 }), 'unknown setting "prot" in /x/drover.config.json: did you mean port?'],
+    [file({ tokens: [{ role: 'king', token: 'x' }] }), 'roles are viewer, operator, admin, client, enqueue, worker'],
+    [file({ prot: 1 }), 'file /x/drover.config.json: unknown setting "prot"; did you mean "port"?'],
     [file([]), 'expected an object of settings'],
   ])('refuse bad input %#', (sources, message) => {
     expect(() => resolveSettings(sources)).toThrow(ConfigError);
@@ -108,7 +108,7 @@ describe('settings', () => {
     [['0123456789abcdef'], 'got a string at place 1'],
   ])('tell what is wrong with a token, without the token %#', (tokens, problem) => {
     const read = () => resolveSettings(file({ tokens }));
-    expect(read).toThrow(`roles are viewer, operator, admin, client, worker, ${problem} (from file`);
+    expect(read).toThrow(`roles are viewer, operator, admin, client, enqueue, worker, ${problem} (from file`);
     expect(read).toThrow(expect.objectContaining({ message: expect.not.stringContaining('0123456789') }));
   });
 

@@ -178,3 +178,46 @@ it('the schema of this program is its current level', async () => {
   expect(await checkSchema(migrated.pool)).toBe('current');
   await migrated.drop();
 });
+
+describe('without the right to create schemas', () => {
+  const limited = async (given: { url: string }, user: string) => {
+    const url = new URL(given.url);
+    url.username = user;
+    url.password = 'secret';
+    return url.href;
+  };
+  const withRole = async (work: (user: string) => Promise<void>) => {
+    const user = `limited_${Math.random().toString(36).slice(2)}`;
+    const server = await createTestDatabase({ empty: true });
+    await server.pool.query(`create role ${user} login password 'secret'`);
+    try {
+      await work(user);
+    } finally {
+      await server.pool.query(`drop role ${user}`);
+      await server.drop();
+    }
+  };
+
+  it('the owner of a complete schema needs none, also where nothing may be changed', () =>
+    withRole(async (user) => {
+      const given = await createTestDatabase({ empty: true });
+      await given.pool.query(`create schema drover authorization ${user}`);
+      const url = await limited(given, user);
+      // the schema was made by an administrator, and is filled by its owner
+      expect((await migrate(url)).applied).toEqual(['schema']);
+      await given.pool.query(`alter database ${given.name} set default_transaction_read_only = on`);
+      expect(await migrate(url)).toEqual({ applied: [] });
+      await given.drop();
+    }));
+
+  it('is told what to grant, or that the database takes no changes', () =>
+    withRole(async (user) => {
+      const given = await createTestDatabase({ empty: true });
+      const url = await limited(given, user);
+      await expect(migrate(url)).rejects.toThrow(`grant create on database "${given.name}" to "${user}"`);
+      await given.pool.query(`grant create on database ${given.name} to ${user}`);
+      await given.pool.query(`alter database ${given.name} set default_transaction_read_only = on`);
+      await expect(migrate(url)).rejects.toThrow(`the database "${given.name}" is read-only`);
+      await given.drop();
+    }));
+});

@@ -70,7 +70,7 @@ function addAdd(job: Command, context: CliContext): void {
 /** Checked before anything is added, so that a wrong flag has no effect. */
 function checkWaiting({ wait, waitTimeout }: AddFlags): void {
   if (waitTimeout === undefined) return;
-  if (!wait) throw new UsageError('--wait-timeout: goes with --wait');
+  if (!wait) throw new UsageError('--wait-timeout: expected --wait beside it, got it alone');
   if (parseDuration(waitTimeout) === undefined) {
     throw new UsageError(`--wait-timeout: expected ${DURATION_EXPECTED}, got "${waitTimeout}"`);
   }

@@ -7,6 +7,7 @@ import { addSettingFlags, type CliContext, type GlobalOptions, settingsFor } fro
 import { createLogger } from '../logger.js';
 import { type Cell, formatTable, printJson, printLine } from '../output.js';
 import { logWarnings } from '../setting-warnings.js';
+import { findId } from '../short-ids.js';
 import { Teardown } from '../stop-signal.js';
 import { formatTime, type TextFormat } from '../text-format.js';
 import { show, withClient } from '../with-client.js';
@@ -62,12 +63,15 @@ function addRotate(token: Command, context: CliContext): void {
   const command = token
     .command('rotate')
     .description('Give a token a new secret and print it. The present one stays valid for a while.')
-    .argument('<id>', 'id of the token')
+    .argument('<id>', 'id of the token, or at least its first 6 characters')
     .option('--overlap <duration>', 'how long the present secret stays valid [1h]')
     .option('--expires <duration>', `${EXPIRES} [as long as before]`);
   addSettingFlags(command, 'client').action(async (id: string, { overlap, expires }: RotateFlags) => {
     const input = checkedInput(rotateTokenSchema, { overlap, expires });
-    showSecret(command, context, await withClient(command, context, (client) => client.tokens.rotate(id, input)));
+    const rotated = await withClient(command, context, async (client) =>
+      client.tokens.rotate(await findId(client, 'token', id), input),
+    );
+    showSecret(command, context, rotated);
   });
 }
 
@@ -75,9 +79,11 @@ function addRevoke(token: Command, context: CliContext): void {
   const command = token
     .command('revoke')
     .description('Revoke a token: servers refuse it and close its streams within five seconds.')
-    .argument('<id>', 'id of the token');
+    .argument('<id>', 'id of the token, or at least its first 6 characters');
   addSettingFlags(command, 'client').action(async (id: string) => {
-    const revoked = await withClient(command, context, (client) => client.tokens.revoke(id));
+    const revoked = await withClient(command, context, async (client) =>
+      client.tokens.revoke(await findId(client, 'token', id)),
+    );
     show(command, context, { revoked }, () => (revoked ? `${id} is revoked` : `${id} was not valid`));
   });
 }

@@ -199,13 +199,14 @@ function endsOf(field: Field, range: string, isStepped: boolean): [number, numbe
 function valueIn(field: Field, text: string): number {
   const index = field.names?.words.indexOf(text) ?? -1;
   if (field.names && index >= 0) return index + field.names.first;
-  return numberIn(field, text, field.min, field.max);
+  return numberIn(field, text, field.min, field.max, field.names?.words);
 }
 
-function numberIn(field: Field, text: string, min: number, max: number): number {
+function numberIn(field: Field, text: string, min: number, max: number, names?: readonly string[]): number {
   const value = /^\d{1,4}$/.test(text) ? Number(text) : Number.NaN;
   if (value >= min && value <= max) return value;
-  throw new CronError(`${field.name}: expected a number from ${min} to ${max}, got ${text || 'nothing'}`);
+  const expected = `a number from ${min} to ${max}${names ? ` or a name such as ${names[1]}` : ''}`;
+  throw new CronError(`${field.name}: expected ${expected}, got ${text || 'nothing'}`);
 }
 
 function flags(values: readonly number[], length: number): boolean[] {

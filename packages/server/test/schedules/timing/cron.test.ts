@@ -62,7 +62,7 @@ describe('a cron pattern (J7)', () => {
     ['0-99999999 * * * *', 'minute: expected a number from 0 to 59'],
     ['60 * * * *', 'minute: expected a number from 0 to 59, got 60'],
     ['0 24 * * *', 'hour: expected a number from 0 to 23, got 24'],
-    ['0 0 * * MOO', 'day of week: expected a number from 0 to 7, got MOO'],
+    ['0 0 * * MOO', 'day of week: expected a number from 0 to 7 or a name such as MON, got MOO'],
     ['0 0 * * 1#6', 'day of week: expected a number from 1 to 5, got 6'],
     ['1,,2 * * * *', 'expected a value between the commas'],
     ['? * * * *', 'expected ? only in a field of days'],
