@@ -1,6 +1,9 @@
-/** Runs before a package is packed: npm includes a licence only from the package's own folder. */
-import { copyFileSync } from 'node:fs';
+/**
+ * Runs before a package is packed: npm includes a licence only from the package's own folder. An equal one is left alone,
+ * because several tests may pack at the same time.
+ */
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { root } from './setup.mjs';
+import { root, writeIfChanged } from './setup.mjs';
 
-copyFileSync(join(root, 'LICENSE'), join(process.cwd(), 'LICENSE'));
+writeIfChanged(join(process.cwd(), 'LICENSE'), readFileSync(join(root, 'LICENSE'), 'utf8'));

@@ -130,7 +130,7 @@ function writeCommonJsTypes(dist) {
   writeIfChanged(join(dist, 'commonjs/package.json'), '{ "type": "commonjs" }\n');
 }
 
-function writeIfChanged(file, text) {
+export function writeIfChanged(file, text) {
   if (existsSync(file) && readFileSync(file, 'utf8') === text) return;
   mkdirSync(dirname(file), { recursive: true });
   writeFileSync(file, text);

@@ -14,7 +14,7 @@ import { until } from '../support/until.js';
 
 const EXAMPLE = 'examples/order-pipeline';
 const PRINTED_DATABASE = 'postgres://shop:secret@127.0.0.1:5432/shop';
-const TEST_MS = 60_000;
+const TEST_MS = 120_000;
 
 const stage = createStage();
 /** By the printed one. */

@@ -13,7 +13,7 @@ import { type PackedPackages, unpackPackages } from '../support/packed-packages.
 import { createStage } from '../support/stage.js';
 
 const PAGE = 'docs/guides/your-own-project.md';
-const TEST_MS = 60_000;
+const TEST_MS = 120_000;
 
 const stage = createStage();
 const deployment = codeBlocks(readPage(PAGE))
