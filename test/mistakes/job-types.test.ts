@@ -66,6 +66,11 @@ describeMistakes('jobs that are added by name', [
     'job.payload: expected an object, got [] (job type "bank.wire")',
   ],
   [
+    'a schedule with a typo in the type',
+    () => cli('schedule', 'put', 'rent', 'bank.wier', '--cron', '0 0 1 * *'),
+    `drover: ${NOT_REGISTERED}; its jobs get no defaults of their type until one has, and the payload was not checked`,
+  ],
+  [
     'a typo in the type',
     () => warningsOf(() => client.enqueue('bank.wier', { amount: 5 })),
     `${NOT_REGISTERED}; the job got no defaults of its type, and its payload was not checked`,

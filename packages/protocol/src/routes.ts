@@ -474,7 +474,7 @@ export const ROUTES = {
     scope: 'checked',
     params: namedParams,
     body: newScheduleSchema,
-    answer: scheduleSchema,
+    answer: scheduleSchema.extend(warningsShape),
   },
   deleteSchedule: {
     method: 'DELETE',

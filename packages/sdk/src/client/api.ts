@@ -46,7 +46,7 @@ export class Api {
     input: AnyInput,
     options: CallOptions = {},
   ): Promise<RouteAnswer<Name>> {
-    return parseAnswer(name, await this.#requester.request({ ...requestOf(name, input), ...options }));
+    return this.#told(parseAnswer(name, await this.#requester.request({ ...requestOf(name, input), ...options })));
   }
 
   /**
@@ -71,16 +71,18 @@ export class Api {
   async addJobs(body: RequestText): Promise<ReadonlySet<number>> {
     const { method, path, bodyType } = ROUTES.enqueueBulk;
     const answer = await this.#requester.request({ method, path, body, mediaType: bodyType, isCall: true });
-    const { existed, warnings = [] } = parseAnswer('enqueueBulk', answer);
-    for (const warning of warnings) this.#warn(warning);
-    return new Set(existed);
+    return new Set(this.#told(parseAnswer('enqueueBulk', answer)).existed);
   }
 
-  /** Once for each type. */
-  #warn({ type, message }: Warning): void {
-    if (this.#warned.has(type) || this.#warned.size >= WARNED_LIMIT) return;
-    this.#warned.add(type);
-    this.logger.warn({ event: 'type.unknown', type }, message);
+  /** Logs the warnings of an answer, once for each type. */
+  #told<Answer>(answer: Answer): Answer {
+    const { warnings = [] } = (answer ?? {}) as { warnings?: readonly Warning[] };
+    for (const { type, message } of warnings) {
+      if (this.#warned.has(type) || this.#warned.size >= WARNED_LIMIT) continue;
+      this.#warned.add(type);
+      this.logger.warn({ event: 'type.unknown', type }, message);
+    }
+    return answer;
   }
 
   close(): void {

@@ -50,7 +50,8 @@ export class Schedules {
     const [name, body] = typeof first === 'string' ? [first, given] : [first.name, first.schedule];
     if (body === undefined) refuse('schedules.put', 'schedule', body, 'a schedule');
     toJson(body.job?.payload, 'job.payload');
-    return await this.#api.call('putSchedule', { params: { name }, body });
+    const { warnings: _, ...schedule } = await this.#api.call('putSchedule', { params: { name }, body });
+    return schedule;
   }
 
   get(name: string): Promise<Schedule> {

@@ -31,6 +31,13 @@ export function likePatterns(patterns: Patterns): string[] | null {
   return patterns === null ? null : patterns.globs.map((glob) => glob.replaceAll('_', '\\_').replaceAll('*', '%'));
 }
 
+/** The queue of the jobs of the schedule in `row`, by the defaults of their type. */
+export const queueOfJobs = (row: string) => `coalesce(${row}.job->>'queue', (
+    select k.defaults->>'queue'
+    from drover.job_type k
+    where k.type = ${row}.job->>'type' and ${row}.job->>'complete' is distinct from 'true'
+  ), '${DEFAULT_QUEUE}')`;
+
 export function allows({ queues, types }: Scope, queue: string, type: string): boolean {
   return matches(queues, queue) && matches(types, type);
 }
@@ -66,11 +73,17 @@ export function requireWhole({ name, scope }: Limited, kind: 'queue' | 'type', v
   throw new DroverError('forbidden', `"${name}" is limited to ${all}, this needs a token for all ${all} of ${value}`);
 }
 
-/** Throws forbidden unless a worker takes only jobs in the scope. */
-export function requireWorkerInScope(
-  { name, scope }: Limited,
-  { types, queues }: { types: readonly string[]; queues?: readonly string[] | undefined },
-): void {
+type WorkerOffer = {
+  readonly types: readonly string[];
+  readonly queues?: readonly string[] | undefined;
+  /** They decide about jobs that others add by name. */
+  readonly definitions?:
+    | readonly { readonly defaults: { readonly queue?: string | undefined; readonly onFailure?: string | undefined } }[]
+    | undefined;
+};
+
+/** Throws forbidden unless a worker takes only jobs in the scope, and defines none outside of it. */
+export function requireWorkerInScope({ name, scope }: Limited, { types, queues, definitions = [] }: WorkerOffer): void {
   if (scope === undefined) return;
   const type = types.find((one) => !matches(scope.types, one));
   if (type !== undefined) throw outside(name, 'types', type, 'types', scope.types);
@@ -80,6 +93,15 @@ export function requireWorkerInScope(
   }
   const queue = queues?.find((one) => !matches(scope.queues, one));
   if (queue !== undefined) throw outside(name, 'queues', queue, 'queues', scope.queues);
+  for (const [place, { defaults }] of definitions.entries()) {
+    const field = `definitions[${place}].defaults`;
+    if (defaults.queue !== undefined && !matches(scope.queues, defaults.queue)) {
+      throw outside(name, `${field}.queue`, defaults.queue, 'queues', scope.queues);
+    }
+    if (defaults.onFailure !== undefined && !matches(scope.types, defaults.onFailure)) {
+      throw outside(name, `${field}.onFailure`, defaults.onFailure, 'types', scope.types);
+    }
+  }
 }
 
 function outside(name: string, field: string, value: string, kind: string, patterns: Patterns): DroverError {

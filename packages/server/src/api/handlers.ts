@@ -35,7 +35,7 @@ export function createHandlers({ engine, schedules, tokens, db, config }: Handle
     ...typeHandlers({ db: db.reads, engine }),
     ...workerHandlers({ db: db.reads, engine, beatMs: config.beatMs }),
     ...healthHandlers({ db: db.control, engine }),
-    ...scheduleHandlers({ schedules, db: db.reads }),
+    ...scheduleHandlers({ schedules, engine, db: db.reads }),
     home: () => HOME_PAGE,
     ...tokenHandlers(tokens),
     ...auditHandlers(db.reads),

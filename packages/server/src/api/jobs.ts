@@ -13,6 +13,7 @@ import { findCancelledJob, findJob, findJobWithAttempts, findOutcome, hiddenOutc
 import { isJobInScope, lanesInScope } from '../queries/lanes-in-scope.js';
 import { listJobs } from '../queries/list-jobs.js';
 import type { RouteHandlers } from './route-handler.js';
+import { typesFor } from './types-in-scope.js';
 
 type JobsDeps = { engine: Engine; db: Runner; config: Pick<ServerConfig, 'payloadLimitBytes'> };
 
@@ -35,36 +36,36 @@ export function jobHandlers({ engine, db, config }: JobsDeps): JobRoutes {
     if (scope !== undefined && !(await isJobInScope(db, scope, id))) throw notFound(id);
   }
 
-  const limits = async () => ({
+  const limitsFor = async ({ principal }: Caller) => ({
     ...{ payloadLimitBytes: config.payloadLimitBytes, nowMs: Date.now() },
-    types: await engine.types(),
+    types: await typesFor(engine, principal),
   });
 
   return {
     async enqueueJob({ body, by }) {
-      const known = await limits();
-      const job = checkedJob(body, known);
+      const limits = await limitsFor(by);
+      const job = checkedJob(body, limits);
       requireInScope(by.principal, [job], (name) => name);
       const existed = await engine.enqueue([job], by);
-      return { id: job.id, created: existed.size === 0, ...warningsOf([job], known.types) };
+      return { id: job.id, created: existed.size === 0, ...warningsOf([job], limits.types) };
     },
 
     async enqueueJobs({ body, by }) {
-      const known = await limits();
-      const jobs = checkedJobs(body.jobs, known);
+      const limits = await limitsFor(by);
+      const jobs = checkedJobs(body.jobs, limits);
       requireInScope(by.principal, jobs, fieldInBatch);
       const existed = await engine.enqueue(jobs, by);
       const items = jobs.map(({ id }, place) => ({ id, created: !existed.has(place) }));
-      return { items, ...warningsOf(jobs, known.types) };
+      return { items, ...warningsOf(jobs, limits.types) };
     },
 
     async enqueueBulk({ body, by }) {
-      const known = await limits();
-      const jobs = readBulk(body).flatMap((group) => toJobsToInsert(group, known.types));
-      checkJobs(jobs, known);
+      const limits = await limitsFor(by);
+      const jobs = readBulk(body).flatMap((group) => toJobsToInsert(group, limits.types));
+      checkJobs(jobs, limits);
       requireInScope(by.principal, jobs, fieldInBatch);
       const existed = [...(await engine.enqueue(jobs, by))];
-      return { existed, ...warningsOf(jobs, known.types) };
+      return { existed, ...warningsOf(jobs, limits.types) };
     },
 
     async listJobs({ query, by: { principal } }) {

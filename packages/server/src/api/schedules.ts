@@ -3,10 +3,13 @@ import { DroverError, type Schedule } from '@drover/protocol';
 import type { Caller, Principal } from '../access/principal.js';
 import { requireInScope } from '../access/scope.js';
 import type { Runner } from '../db/database.js';
+import type { Engine } from '../engine/engine.js';
 import type { ScheduleEngine } from '../engine/schedules.js';
+import { placedJob, scheduleWarnings } from '../new-jobs/known-types.js';
 import { hiddenJson } from '../queries/hidden.js';
 import { isScheduleInScope } from '../queries/lanes-in-scope.js';
 import type { RouteHandlers } from './route-handler.js';
+import { typesFor } from './types-in-scope.js';
 
 type ScheduleRoutes = Pick<
   RouteHandlers,
@@ -26,7 +29,9 @@ type ScheduleRoutes = Pick<
   | 'deleteCalendar'
 >;
 
-export function scheduleHandlers({ schedules, db }: { schedules: ScheduleEngine; db: Runner }): ScheduleRoutes {
+type SchedulesDeps = { schedules: ScheduleEngine; engine: Pick<Engine, 'types'>; db: Runner };
+
+export function scheduleHandlers({ schedules, engine, db }: SchedulesDeps): ScheduleRoutes {
   /** A schedule outside of the caller's scope does not exist for the caller. */
   async function requireVisible({ principal: { scope } }: Caller, name: string): Promise<void> {
     if (scope === undefined || (await isScheduleInScope(db, scope, name))) return;
@@ -49,10 +54,11 @@ export function scheduleHandlers({ schedules, db }: { schedules: ScheduleEngine;
       return visible(await schedules.get(name), by.principal);
     },
     async putSchedule({ params: { name }, body, by }) {
-      const { type, queue, ...options } = body.job;
-      requireInScope(by.principal, [{ type, queue, options }], (field) => `job.${field}`);
+      const types = await typesFor(engine, by.principal);
+      requireInScope(by.principal, [placedJob(body.job, types)], (field) => `job.${field}`);
       await requireOwn(by, name);
-      return visible(await schedules.put(name, body, by), by.principal);
+      const schedule = visible(await schedules.put(name, body, by), by.principal);
+      return { ...schedule, ...scheduleWarnings(body.job, types) };
     },
     async deleteSchedule({ params: { name }, by }) {
       await requireOwn(by, name);

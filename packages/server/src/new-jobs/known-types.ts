@@ -23,6 +23,15 @@ export function withDefaults<Job extends { type: string; complete?: boolean | un
   return known === undefined ? job : { ...known.defaults, ...job };
 }
 
+/** Where a job that was added by name belongs, by the defaults of its type. */
+export function placedJob(
+  job: { type: string; queue?: string | undefined; onFailure?: string | undefined; complete?: boolean | undefined },
+  types: KnownTypes,
+): { type: string; queue: string | undefined; options: { onFailure: string | undefined } } {
+  const { type, queue, onFailure } = withDefaults(job, types);
+  return { type, queue, options: { onFailure } };
+}
+
 /** Unknown types are told for this many types of one request, and the nearest known type for so many of them. */
 const TOLD_TYPES = 20;
 const GUESSED_TYPES = 1;
@@ -44,8 +53,19 @@ export function warningsOf(
     : { warnings: [...unknown].map((type, place) => unknownType(type, place < GUESSED_TYPES ? types : NO_TYPES)) };
 }
 
-function unknownType(type: string, types: KnownTypes): Warning {
-  const consequence = 'the job got no defaults of its type, and its payload was not checked';
+/** The same for the job of a schedule. */
+export function scheduleWarnings(
+  { type, complete }: { type: string; complete?: boolean | undefined },
+  types: KnownTypes,
+): { warnings?: Warning[] } {
+  if (complete === true || types.has(type)) return {};
+  const consequence = 'its jobs get no defaults of their type until one has, and the payload was not checked';
+  return { warnings: [unknownType(type, types, consequence)] };
+}
+
+const JOB_CONSEQUENCE = 'the job got no defaults of its type, and its payload was not checked';
+
+function unknownType(type: string, types: KnownTypes, consequence = JOB_CONSEQUENCE): Warning {
   return { code: 'unknown_type', type, message: `${notRegistered(type, types)}; ${consequence}` };
 }
 

@@ -1,6 +1,5 @@
 /** The queues and types of a scope, and whether a job or a schedule is in it. Only for callers with a scope. */
-import { DEFAULT_QUEUE } from '@drover/protocol';
-import { allows, likePatterns, type Scope } from '../access/scope.js';
+import { allows, likePatterns, queueOfJobs, type Scope } from '../access/scope.js';
 import { earliestFinish } from '../base/id-time.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
@@ -17,7 +16,7 @@ select queue, type from drover.job_history where id = $1 and finished_at >= $2
 limit 1`;
 
 const laneOfSchedule = sql('lane_of_schedule')`
-select coalesce(job->>'queue', '${DEFAULT_QUEUE}') as queue, job->>'type' as type from drover.schedule where name = $1`;
+select ${queueOfJobs('s')} as queue, s.job->>'type' as type from drover.schedule s where s.name = $1`;
 
 /** Those that jobs have used, by exact names. Undefined: all. */
 export type LanesInScope = { queues: readonly string[] | undefined; types: readonly string[] | undefined };

@@ -1,6 +1,6 @@
 /** Schedules for the API and the CLI. */
-import { DEFAULT_QUEUE, type Schedule, type ScheduleState } from '@drover/protocol';
-import { likePatterns, type Scope } from '../access/scope.js';
+import type { Schedule, ScheduleState } from '@drover/protocol';
+import { likePatterns, queueOfJobs, type Scope } from '../access/scope.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import { nameFromCursor, toCursor } from './list-cursor.js';
@@ -10,11 +10,11 @@ const find = sql('find_schedule')`select ${SCHEDULE_COLUMNS} from drover.schedul
 
 const list = sql('list_schedules')`
 select ${SCHEDULE_COLUMNS}
-from drover.schedule
+from drover.schedule s
 where name > $1
   and ($2::text is null or group_name = $2)
   and ($3::text is null or $3 = case when ended then 'ended' when paused_at is not null then 'paused' else 'active' end)
-  and ($5::text[] is null or coalesce(job->>'queue', '${DEFAULT_QUEUE}') like any($5))
+  and ($5::text[] is null or ${queueOfJobs('s')} like any($5))
   and ($6::text[] is null or job->>'type' like any($6))
 order by name
 limit $4`;

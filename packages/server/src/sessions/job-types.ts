@@ -23,6 +23,8 @@ import {
 export type JobTypes = {
   /** The present copy, read on first use. It is replaced as a whole. */
   known(): Promise<KnownTypes>;
+  /** The same without waiting; empty before the first use. */
+  present(): KnownTypes;
   /** Reads the table again if it has changed. */
   refresh(): Promise<void>;
   /** What an open session says of its types. Once it resolves, jobs that are added by name follow it. */
@@ -124,6 +126,7 @@ export function createJobTypes({ db, events, onChange }: JobTypesDeps): JobTypes
   }
 
   return {
+    present: () => known,
     async known() {
       await load();
       return known;

@@ -11,15 +11,20 @@ import {
 import type { Principal } from '../access/principal.js';
 import { requireInScope } from '../access/scope.js';
 import { checkedJobs } from '../new-jobs/check-jobs.js';
-import { NO_TYPES } from '../new-jobs/known-types.js';
+import { type KnownTypes, NO_TYPES, placedJob } from '../new-jobs/known-types.js';
 
 export type OutcomeLimits = { payloadLimitBytes: number; resultLimitBytes: number };
 
 /** The code of an outcome that no row could hold. */
 export const REFUSED_CODE = 'outcome_refused';
 
-/** `principal`: of the worker; the children must be in its scope. */
-export function limitOutcome(outcome: Outcome, limits: OutcomeLimits, principal: Principal): Outcome {
+/** `principal`: of the worker; the children must be in its scope, with the defaults of their types. */
+export function limitOutcome(
+  outcome: Outcome,
+  limits: OutcomeLimits,
+  principal: Principal,
+  types: KnownTypes,
+): Outcome {
   if (Math.max(...timesOf(outcome)) > MAX_DURATION_MS) {
     return refused(
       outcome,
@@ -36,8 +41,9 @@ export function limitOutcome(outcome: Outcome, limits: OutcomeLimits, principal:
   }
   try {
     if (outcome.children) {
-      const jobs = checkedJobs(outcome.children, { ...limits, nowMs: Date.now(), types: NO_TYPES });
-      requireInScope(principal, jobs, (name, place) => `children[${place}].${name}`);
+      checkedJobs(outcome.children, { ...limits, nowMs: Date.now(), types: NO_TYPES });
+      const placed = principal.scope === undefined ? [] : outcome.children.map((child) => placedJob(child, types));
+      requireInScope(principal, placed, (name, place) => `children[${place}].${name}`);
     }
   } catch (error) {
     if (!(error instanceof DroverError)) throw error;

@@ -3,6 +3,7 @@
 import type { Grant, Outcome } from '@drover/protocol';
 import { isSwitchedOff } from '@drover/protocol/test-points';
 import type { Logger } from 'pino';
+import type { JobTypes } from './job-types.js';
 import { limitOutcome, type OutcomeLimits } from './limit-outcome.js';
 import type { Outcomes } from './outcomes.js';
 import { type HeldGrant, holds, type Session } from './session.js';
@@ -19,7 +20,12 @@ export type Settled = {
   isComplete: boolean;
 };
 
-export type SettlingDeps = { outcomes: Outcomes; logger: Logger; limits: OutcomeLimits };
+export type SettlingDeps = {
+  outcomes: Outcomes;
+  logger: Logger;
+  limits: OutcomeLimits;
+  types: Pick<JobTypes, 'present'>;
+};
 
 type Report = {
   own: Outcome[];
@@ -62,14 +68,15 @@ function sortByHolder(session: Session, items: Outcome[]): Report {
 
 /** Returns the ids that were too late, or undefined if the outcomes were not written. */
 async function write(
-  { outcomes, logger, limits }: SettlingDeps,
+  { outcomes, logger, limits, types }: SettlingDeps,
   session: Session,
   own: Outcome[],
   held: HeldGrant[],
 ): Promise<ReadonlySet<string> | undefined> {
   // only now, because two outcomes of one grant in one report are both written, and the database takes one of them
   for (const grant of held) setSettling(session, grant, true);
-  const writing = outcomes.report(own.map((item) => limitOutcome(item, limits, session.principal)));
+  const known = types.present();
+  const writing = outcomes.report(own.map((item) => limitOutcome(item, limits, session.principal, known)));
   const settling = writing.then(
     () => true,
     () => false,

@@ -175,6 +175,71 @@ describe('a worker with a scope', () => {
   });
 });
 
+describe('jobs that are added by name belong where the definition of their type says', () => {
+  const offer = async (definition: { type: string; defaults: object; payloadSchema?: string }, token: string) => {
+    const worker = await connect({ port: api.port, token });
+    worker.send({ ...helloOf(), types: [definition.type], queues: ['mail'], window: 10, definitions: [definition] });
+    return worker;
+  };
+
+  test('a token with a scope reaches no other queue by them, and learns nothing of other types', async () => {
+    const schema = JSON.stringify({ type: 'object', required: ['secret'] });
+    for (const definition of [
+      { type: 'send_wire', defaults: { queue: 'billing' } },
+      { type: 'bend_card', defaults: {}, payloadSchema: schema },
+    ]) {
+      const worker = await offer(definition, tokenOf('worker'));
+      await worker.next('welcome');
+      worker.terminate();
+    }
+    const outside = '"shop" is limited to the queues mail.*, mail, got billing';
+    expect(errorOf(await post('/api/v1/jobs', { type: 'send_wire' })).message).toBe(`queue: ${outside}`);
+    const wire = { every: '1d', job: { type: 'send_wire' } };
+    const put = (token: string) => api.call('/api/v1/schedules/wire', { method: 'PUT', body: wire, token });
+    expect(errorOf(await put(secrets.client)).message).toBe(`job.queue: ${outside}`);
+    expect((await put(tokenOf('admin'))).status).toBe(200);
+    const { status } = await api.call('/api/v1/schedules/wire/trigger', { method: 'POST', token: secrets.client });
+    expect(status).toBe(404);
+    const listed = await api.call('/api/v1/schedules', { token: secrets.client });
+    expect(JSON.stringify(listed.body)).not.toContain('send_wire');
+
+    // neither by an error of its schema nor by a suggestion
+    const unknown = await post('/api/v1/jobs', { type: 'bend_card', queue: 'mail' });
+    expect([unknown.status, errorOf(unknown).message]).toEqual([
+      403,
+      expect.stringMatching(/^type: "shop" is limited/),
+    ]);
+    const near = await post('/api/v1/jobs', { type: 'send_card', queue: 'mail' });
+    expect(near.body).toMatchObject({ warnings: [{ message: expect.not.stringContaining('bend_card') }] });
+  });
+
+  test('a worker with a scope adds no such child', async () => {
+    const worker = await offer({ type: 'send_parent', defaults: {} }, secrets.worker);
+    await worker.next('welcome');
+    await post('/api/v1/jobs', { type: 'send_parent', queue: 'mail', maxAttempts: 1 });
+    const [job] = (await worker.next('assign')).jobs;
+    if (!job) throw new Error('no job');
+    const children = [{ type: 'send_wire' }];
+    worker.send({ kind: 'outcomes', items: [{ kind: 'succeeded', id: job.id, fence: job.fence, runMs: 1, children }] });
+    await worker.next('ack');
+    const { body } = await api.call(`/api/v1/jobs/${job.id}`, { token: secrets.client });
+    expect(body).toMatchObject({
+      error: { message: expect.stringContaining('children[0].queue: "mailer" is limited to the queues mail.*, mail') },
+    });
+    worker.terminate();
+  });
+
+  test.each([
+    ['queue', { queue: 'billing' }, 'queues mail.*, mail, got billing'],
+    ['onFailure', { onFailure: 'charge' }, 'types send_*, got charge'],
+  ])('a worker with a scope defines none outside of it: %s', async (field, defaults, limit) => {
+    const worker = await offer({ type: 'send_mail', defaults }, secrets.worker);
+    expect((await worker.next('refused')).message).toBe(
+      `definitions[0].defaults.${field}: "mailer" is limited to the ${limit}`,
+    );
+  });
+});
+
 test('a scope that could not hold is refused when the token is created', async () => {
   const refusal = async (...flags: string[]) =>
     (await drover(['token', 'create', 'bad', ...flags, '--url', 'http://127.0.0.1:1'])).stderr.split('\n')[0];

@@ -34,7 +34,7 @@ beforeAll(async () => {
     outcomes: createOutcomes({ ...common, signal: new AbortController().signal }),
     ...{ beatMs: 1000, leaseMs: 10_000, limits: { payloadLimitBytes: 1000, resultLimitBytes: 1000 } },
     ...{
-      types: { async register() {} },
+      types: { async register() {}, present: () => new Map() },
       clusterId: async () => 'here',
       servers: () => [],
       onRegistered() {},
