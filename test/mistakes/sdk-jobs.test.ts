@@ -114,7 +114,7 @@ describeMistakes('enqueueing', [
   [
     'an id that is not a UUID',
     () => client.enqueue(echo, null, { id: 'order-4711' }),
-    'id: expected a UUID, got "order-4711"',
+    'id: expected a UUID (idempotencyKey takes any text), got "order-4711"',
   ],
   [
     'an id and an idempotency key',

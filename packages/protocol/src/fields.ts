@@ -72,10 +72,16 @@ export function listSchema<Item extends z.ZodType>(item: Item, { min, max, check
   return bounded as unknown as typeof items;
 }
 
-export const idSchema = z
-  .string()
-  .refine(isUuid, 'expected a UUID')
-  .transform((id) => id.toLowerCase());
+function uuidSchema(expected: string) {
+  return z
+    .string()
+    .refine(isUuid, expected)
+    .transform((id) => id.toLowerCase());
+}
+
+export const idSchema = uuidSchema('expected a UUID');
+/** The id that a user gives a job. */
+export const ownIdSchema = uuidSchema('expected a UUID (idempotencyKey takes any text)');
 
 export const ID_PREFIX_EXPECTED = 'an id, or at least its first 6 characters';
 const ID_PREFIX_PATTERN = /^[0-9a-f]{6,32}$/;

@@ -6,7 +6,7 @@
 import { z } from 'zod';
 import { backoffSchema } from './backoff.js';
 import { type Duration, durationSchema } from './duration.js';
-import { idempotencyKeySchema, idSchema, listSchema, nameSchema, tagSchema, timeSchema } from './fields.js';
+import { idempotencyKeySchema, listSchema, nameSchema, ownIdSchema, tagSchema, timeSchema } from './fields.js';
 import { LIMITS } from './limits.js';
 
 type JobOption = {
@@ -148,7 +148,7 @@ export const JOB_OPTIONS = {
   },
   /** Created by the client, so that a repeated enqueue is the same job. UUIDv7 is best; any UUID is accepted. */
   id: {
-    schema: idSchema,
+    schema: ownIdSchema,
     isDefault: false,
     hasColumn: true,
     flag: '--id <uuid>',

@@ -279,7 +279,7 @@ declare
 begin
   if drover.is_absent(value) then return coalesce(keyed, drover.new_id()); end if;
   if json_typeof(value) <> 'string' or value #>> '{}' !~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then
-    return drover.refuse('id', 'a UUID', value::text, id);
+    return drover.refuse('id', 'a UUID (idempotencyKey takes any text)', value::text, id);
   end if;
   id := (value #>> '{}')::uuid;
   if id <> keyed then

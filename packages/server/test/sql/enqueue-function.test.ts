@@ -235,7 +235,7 @@ describe('enqueue_many', () => {
 describe('bad input is answered with the field, the value and what was expected', () => {
   const LONG = 'x'.repeat(129);
   const options: [object, RegExp][] = [
-    [{ id: 'mine' }, /id: expected a UUID, got "mine"/],
+    [{ id: 'mine' }, /id: expected a UUID \(idempotencyKey takes any text\), got "mine"/],
     [{ id: 'ffffffff-ffff-7fff-8fff-ffffffffffff' }, /id: its time is more than a day ahead/],
     [{ queue: '' }, /queue: expected a name/],
     [{ queue: 'a b' }, /queue: expected a name .* got "a b"/],
