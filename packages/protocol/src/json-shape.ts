@@ -8,9 +8,12 @@ import { LIMITS } from './limits.js';
 export type JsonShape = {
   /** Levels of nesting. */
   depth: number;
-  /** Values and keys, approximately: one for each comma, colon and bracket outside strings. */
+  /** Values and keys, approximately: one for each comma and colon outside strings, and five for each list or object. */
   values: number;
 };
+
+/** What a list or an object costs, compared with a number. */
+const CONTAINER_VALUES = 5;
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
@@ -36,7 +39,7 @@ export function jsonShape(text: string, most = UNBOUNDED): JsonShape {
       case OPENING_BRACKET:
       case OPENING_BRACE:
         depth += 1;
-        values += 1;
+        values += CONTAINER_VALUES;
         if (depth > deepest) deepest = depth;
         break;
       case CLOSING_BRACKET:

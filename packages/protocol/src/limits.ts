@@ -16,21 +16,29 @@ export const LIMITS = {
   jobRequestBytes: 33 * 1024 * 1024,
   /** Bytes of any other. */
   bodyBytes: 1024 * 1024,
-  /** Values and keys in one request body or frame, which take much more memory than their text. */
+  /** Values and keys in one request body or frame, which take much more than their text; a list or object counts as five. */
   jsonValues: 1_000_000,
+  /** Connections of one server. */
+  connections: 10_000,
+  /** Connections of one address over which no request of a known caller has come yet. */
+  unknownConnections: 2000,
+  /** Requests of one caller and address that wait for results on one server. */
+  resultWaits: 1000,
   /** Calls of one call stream that wait for answers. */
   callsUnderWay: 1000,
   /** Bytes of one frame on the worker stream. */
   frameBytes: 64 * 1024 * 1024,
-  /** Outcomes or values of progress in one frame. */
+  /** Values of progress in one frame. */
   frameItems: 10_000,
+  /** Outcomes in one frame. */
+  frameOutcomes: 2000,
   /**
    * Grants that one hello may name, and that a session holds. More than `slots` and `prefetch` with every outcome that a
    * worker lets wait for its acknowledgement.
    */
   grants: 50_000,
   /** Children of all outcomes in one frame. */
-  frameChildren: 20_000,
+  frameChildren: 10_000,
   /** Jobs a handler may enqueue as children of one attempt. */
   childrenPerJob: 10_000,
   nameLength: 128,

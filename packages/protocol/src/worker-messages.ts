@@ -126,7 +126,7 @@ export const workerMessageSchema = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('offer'), window: z.int().min(0) }),
   z.object({
     kind: z.literal('outcomes'),
-    items: listSchema(outcomeSchema, { max: LIMITS.frameItems }),
+    items: listSchema(outcomeSchema, { max: LIMITS.frameOutcomes }),
     /** Chosen by the worker. A server that supports it acknowledges the whole frame by it. */
     batch: z.int().min(1).optional(),
   }),

@@ -290,6 +290,7 @@ function buildApi({ config, logger, identity, metrics, db }: Base, parts: ApiPar
     { [STREAM_PATH]: stream, [CALLS_PATH]: calls },
     {
       requireKnown: createAuthorizer(config, authenticator, UNKNOWN_PATH),
+      opened: http.connections.know,
       headersOf: (error) => ({ 'drover-server': serverId, ...errorHeaders(error) }),
     },
   );

@@ -17,7 +17,7 @@ import { failure } from './outcome.js';
 
 const OUTCOMES_PER_FRAME = 1000;
 /** Characters of one frame. It stays below the limits of servers: bytes, values, and children of all outcomes. */
-const FRAME_LENGTH = 1024 * 1024;
+const FRAME_LENGTH = 512 * 1024;
 /** One outcome with all its children must fit into a frame by itself. */
 const MAX_OUTCOME_LENGTH = Math.floor(LIMITS.frameBytes / 4);
 

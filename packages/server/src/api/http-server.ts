@@ -23,6 +23,7 @@ import { errorHeaders, logError, toDroverError } from './answer-error.js';
 import type { Authenticator } from './auth.js';
 import { answerBrokenRequest, answerExpectation } from './broken-request.js';
 import { createBrowserGuard } from './browser-guard.js';
+import { type ConnectionLimits, limitConnections } from './connection-limits.js';
 import { createGoneSignals } from './gone-signals.js';
 import { JSON_ANSWER, mountRoutes } from './mount-routes.js';
 import type { RouteHandlers } from './route-handler.js';
@@ -41,6 +42,7 @@ export type HttpServerDeps = {
 export type HttpServer = {
   /** For the handlers of upgrades. */
   readonly server: Server;
+  readonly connections: ConnectionLimits;
   /** The address is a URL. */
   listen(): Promise<{ address: string; port: number }>;
   /** Refuses new requests, lets those in progress finish, and closes every connection after a grace period. */
@@ -81,9 +83,11 @@ export function createHttpServer(deps: HttpServerDeps): HttpServer {
     browserGuard.check(request);
   });
   if (config.tls?.clientCaFile !== undefined) requireCertificate(app.server as unknown as HttpsServer, logger);
+  const connections = limitConnections(app.server, logger);
   mountRoutes(app, {
     handlers,
     memory,
+    connections,
     authenticator,
     goneSignal: (reply) => goneSignals.of(reply.raw),
     isClosing: () => closing !== undefined,
@@ -107,6 +111,7 @@ export function createHttpServer(deps: HttpServerDeps): HttpServer {
 
   return {
     server: app.server,
+    connections,
     async listen() {
       await app.listen({ host: config.host, port: config.port });
       return addressOf(app);

@@ -1,8 +1,9 @@
 /** The routes under /jobs. */
 import { DroverError, isFinished, type JobState, LIMITS, readBulk, statesBefore } from '@drover/protocol';
-import type { Caller } from '../access/principal.js';
+import { type Caller, identityOf } from '../access/principal.js';
 import { requireInScope } from '../access/scope.js';
 import { JsonText } from '../base/json-text.js';
+import { createQuota } from '../base/quota.js';
 import type { ServerConfig } from '../config/server-config.js';
 import type { Runner } from '../db/database.js';
 import type { Engine } from '../engine/engine.js';
@@ -15,7 +16,13 @@ import { listJobs } from '../queries/list-jobs.js';
 import type { RouteHandlers } from './route-handler.js';
 import { typesFor } from './types-in-scope.js';
 
-type JobsDeps = { engine: Engine; db: Runner; config: Pick<ServerConfig, 'payloadLimitBytes'> };
+type JobsDeps = {
+  engine: Engine;
+  db: Runner;
+  config: Pick<ServerConfig, 'payloadLimitBytes'>;
+  /** Requests of one caller that may wait for results. */
+  resultWaits?: number;
+};
 
 type JobRoutes = Pick<
   RouteHandlers,
@@ -30,7 +37,9 @@ type JobRoutes = Pick<
   | 'jobResult'
 >;
 
-export function jobHandlers({ engine, db, config }: JobsDeps): JobRoutes {
+export function jobHandlers({ engine, db, config, resultWaits = LIMITS.resultWaits }: JobsDeps): JobRoutes {
+  const waits = createQuota(resultWaits);
+
   /** A job outside of the caller's scope does not exist for the caller. */
   async function requireVisible({ principal: { scope } }: Caller, id: string): Promise<void> {
     if (scope !== undefined && !(await isJobInScope(db, scope, id))) throw notFound(id);
@@ -106,12 +115,14 @@ export function jobHandlers({ engine, db, config }: JobsDeps): JobRoutes {
       return found(await findJob(db, params.id, !by.principal.payloads), params.id);
     },
 
-    async jobResult({ params: { id }, query, gone, by }) {
+    async jobResult({ params: { id }, query, by, gone }) {
       await requireVisible(by, id);
       const waitMs = Math.min(query.wait ?? 0, LIMITS.resultWaitMs);
       let outcome = found(await findOutcome(db, id), id);
       if (waitMs > 0 && !isFinished(outcome.state)) {
-        await engine.waitForFinish(id, waitMs, gone());
+        const leave = waits.enter(`${identityOf(by.principal)} ${by.address}`);
+        if (!leave) throw tooManyWaits(by, resultWaits);
+        await engine.waitForFinish(id, waitMs, gone()).finally(leave);
         outcome = found(await findOutcome(db, id), id);
       }
       const { state, result, error } = by.principal.payloads ? outcome : hiddenOutcome(outcome);
@@ -126,6 +137,11 @@ const fieldInBatch = (name: string, place: number) => `jobs[${place}].${name}`;
 function found<Value>(value: Value | undefined, id: string): Value {
   if (value === undefined) throw notFound(id);
   return value;
+}
+
+function tooManyWaits({ principal, address }: Caller, limit: number): DroverError {
+  const message = `"${principal.name}" already waits for ${limit} results on this server from ${address}, which is the limit`;
+  return new DroverError('overloaded', message, { limit });
 }
 
 function notFound(id: string): DroverError {

@@ -7,6 +7,7 @@ import type { Caller } from '../access/principal.js';
 import { jsonOf } from '../base/json-text.js';
 import type { MemoryBudget } from '../base/memory-budget.js';
 import { type Authenticator, requireAccess, UNKNOWN_PATH } from './auth.js';
+import type { ConnectionLimits } from './connection-limits.js';
 import { CONTENT_SECURITY_POLICY } from './home-page.js';
 import { JSON_TYPE, parseWith, readBody, type SentBody } from './read-body.js';
 import type { Call, RouteHandlers } from './route-handler.js';
@@ -17,6 +18,7 @@ export type MountDeps = {
   authenticator: Authenticator;
   /** Counts the requests in progress. */
   memory: MemoryBudget;
+  connections: ConnectionLimits;
   /** Aborts when the client has disconnected or the server stops. */
   goneSignal(reply: FastifyReply): AbortSignal;
   /** Whether connections close after their answer. */
@@ -68,6 +70,7 @@ function mountRoute(app: FastifyInstance, name: RouteName, deps: MountDeps): voi
       const found = authenticator.identify(request, access);
       // known also to the handler of errors, if it may not call this route
       request.caller = found instanceof Promise ? await found : found;
+      deps.connections.know(request.raw.socket);
       requireAccess(request.caller.principal, route);
     },
     handler: async (request, reply) => {

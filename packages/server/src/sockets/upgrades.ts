@@ -1,5 +1,6 @@
 /** Routes upgrade requests to WebSocket streams, and answers those without a stream. */
 import type { IncomingMessage, Server } from 'node:http';
+import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { DroverError } from '@drover/protocol';
 
@@ -11,6 +12,8 @@ export type Stream = {
 type UpgradeOptions = {
   /** Rejects unless the caller is known. Others must not learn which paths exist. */
   requireKnown(request: IncomingMessage): Promise<unknown>;
+  /** Called with each connection that has become a stream. */
+  opened(socket: Socket): void;
   /** The headers of an error, as over HTTP. */
   headersOf(error: DroverError): Readonly<Record<string, string>>;
 };
@@ -19,7 +22,7 @@ type UpgradeOptions = {
 export function routeUpgrades(
   server: Server,
   streams: Readonly<Record<string, Stream>>,
-  { requireKnown, headersOf }: UpgradeOptions,
+  { requireKnown, opened, headersOf }: UpgradeOptions,
 ): void {
   server.on('upgrade', async (request, socket, head) => {
     // it may end while its credential is looked up
@@ -30,6 +33,7 @@ export function routeUpgrades(
       if (!stream) await requireKnown(request);
       if (!stream) throw new DroverError('not_found', `there is no stream at ${request.url}`);
       await stream.upgrade(request, socket, head);
+      opened(request.socket);
     } catch (error) {
       const known = error instanceof DroverError ? error : new DroverError('internal', 'the upgrade failed');
       reject(socket, known, headersOf(known));

@@ -38,7 +38,11 @@ export const TOKENS = ROLES.map((role) => ({
 
 export const tokenOf = (role: Role): string => `${role}-0123456789abcdef`;
 
-export async function createApiBench(settings: Partial<ServerConfig> = {}): Promise<ApiBench> {
+/** `hearProblem` is called with each line that the server logs as an error. */
+export async function createApiBench(
+  settings: Partial<ServerConfig> = {},
+  hearProblem?: (line: string) => void,
+): Promise<ApiBench> {
   const database = await createTestDatabase();
   const config: ServerConfig = {
     port: 0,
@@ -64,7 +68,8 @@ export async function createApiBench(settings: Partial<ServerConfig> = {}): Prom
     logLevel: 'silent',
     ...settings,
   };
-  const server = createServer(config, { logger: pino({ level: 'silent' }) });
+  const logger = hearProblem ? pino({ level: 'error' }, { write: hearProblem }) : pino({ level: 'silent' });
+  const server = createServer(config, { logger });
   await server.start();
   const port = Number(new URL(server.address).port);
   return {

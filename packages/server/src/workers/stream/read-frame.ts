@@ -5,6 +5,7 @@
 import {
   checkJsonShape,
   DroverError,
+  type Grant,
   invalidInput,
   isUuid,
   LIMITS,
@@ -25,9 +26,27 @@ export function readFrame(text: string): WorkerMessage {
     checkChildren(frame.items);
     return { kind: 'outcomes', items: frame.items.map(readOutcome), batch: frame.batch };
   }
-  const parsed = workerMessageSchema.safeParse(frame);
+  const holds = plainGrants(frame);
+  const parsed = workerMessageSchema.safeParse(holds ? { ...(frame as object), holds: [] } : frame);
   if (!parsed.success) throw invalidInput(parsed.error, frame);
-  return parsed.data;
+  return holds ? ({ ...parsed.data, holds } as WorkerMessage) : parsed.data;
+}
+
+/** The grants of a hello if all are as they should be: there may be as many as `LIMITS.grants`. */
+function plainGrants(frame: unknown): Grant[] | undefined {
+  const { kind, holds } = (frame ?? {}) as { kind?: unknown; holds?: unknown };
+  if (kind !== 'hello' || !Array.isArray(holds) || holds.length > LIMITS.grants) return undefined;
+  const grants: Grant[] = [];
+  for (const grant of holds as readonly unknown[]) {
+    const { id, fence } = (grant ?? {}) as { id?: unknown; fence?: unknown };
+    if (typeof id !== 'string' || !isUuid(id) || !isFence(fence)) return undefined;
+    grants.push({ id: id.toLowerCase(), fence });
+  }
+  return grants;
+}
+
+function isFence(fence: unknown): fence is number {
+  return Number.isInteger(fence) && Number(fence) >= 1 && Number(fence) <= LIMITS.int;
 }
 
 function isOutcomesFrame(frame: unknown): frame is { items: unknown[]; batch: number | undefined } {
@@ -35,7 +54,7 @@ function isOutcomesFrame(frame: unknown): frame is { items: unknown[]; batch: nu
   return (
     kind === 'outcomes' &&
     Array.isArray(items) &&
-    items.length <= LIMITS.frameItems &&
+    items.length <= LIMITS.frameOutcomes &&
     (batch === undefined || (Number.isSafeInteger(batch) && Number(batch) >= 1))
   );
 }
@@ -66,8 +85,7 @@ function isPlainSuccess(item: unknown): item is Extract<Outcome, { kind: 'succee
     kind === 'succeeded' &&
     typeof id === 'string' &&
     isUuid(id) &&
-    Number.isInteger(fence) &&
-    Number(fence) <= LIMITS.int &&
+    isFence(fence) &&
     // JSON.parse parses 1e999 as Infinity
     Number.isFinite(runMs) &&
     Number(runMs) >= 0 &&

@@ -108,9 +108,9 @@ describe('an outcome', () => {
   test('with more children than a frame may have is refused before they are read', async () => {
     const { worker, grant } = await granted();
     const children = Array.from({ length: 10_000 }, () => 0);
-    worker.send({ kind: 'outcomes', items: [1, 2, 3].map(() => succeeded(grant, { children })) });
+    worker.send({ kind: 'outcomes', items: [1, 2].map(() => succeeded(grant, { children })) });
     expect((await worker.next('refused')).message).toBe(
-      'items: expected at most 20000 children in one frame, got 30000',
+      'items: expected at most 10000 children in one frame, got 20000',
     );
   });
 
@@ -202,9 +202,9 @@ describe('a worker that takes in nothing', () => {
     for (let turn = 0; turn < 5; turn++) await add(type, 100);
     expect(await heldBy(hello.sessionId)).toBeLessThan(300);
     // its acknowledgements would fill the memory too
-    const stale = Array.from({ length: LIMITS.frameItems }, () => succeeded({ id: newId(), fence: 1 }));
+    const stale = Array.from({ length: LIMITS.frameOutcomes }, () => succeeded({ id: newId(), fence: 1 }));
     const frame = JSON.stringify({ kind: 'outcomes', items: stale });
-    for (let turn = 0; turn < 50; turn++) worker.send(frame);
+    for (let turn = 0; turn < 250; turn++) worker.send(frame);
     await until('its lease has ended', async () => {
       const row = await one<{ ended: boolean }>(
         'select ended_at is not null as ended from drover.session where id = $1',
