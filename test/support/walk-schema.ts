@@ -18,6 +18,8 @@ type Definition = {
   out?: z.ZodType;
   keyType?: z.ZodType;
   valueType?: z.ZodType;
+  entries?: Record<string, string | number>;
+  values?: readonly unknown[];
 };
 
 export function definitionOf(schema: z.ZodType): Definition {
@@ -25,7 +27,7 @@ export function definitionOf(schema: z.ZodType): Definition {
 }
 
 /** Whether its input is checked by a function before the schema, as that of `listSchema` is. */
-function isPreprocessed({ type, in: first }: Definition): boolean {
+export function isPreprocessed({ type, in: first }: Definition): boolean {
   return type === 'pipe' && first !== undefined && definitionOf(first).type === 'transform';
 }
 
@@ -39,6 +41,7 @@ export function partsOf(schema: z.ZodType, path: string): Part[] {
     case 'optional':
     case 'nullable':
     case 'default':
+    case 'prefault':
       return partsOf(innerType as z.ZodType, path);
     case 'union':
       return options.flatMap((option) => partsOf(option, path + kindOf(option)));

@@ -29,7 +29,7 @@ export function limitConnections(
     const now = performance.now();
     if (now - loggedAt < LOG_PERIOD_MS) return;
     loggedAt = now;
-    logger.warn({ event: 'connection.refused', address, limit }, 'connection was refused: too many');
+    logger.warn({ event: 'connections.full', address, limit }, 'connection was refused: too many');
   }
 
   // Node refuses the others before they are read

@@ -67,7 +67,7 @@ test('an address has only so many connections that no known caller uses; those o
   await open();
   await isRefused();
   expect(logged.map((line) => JSON.parse(line))).toMatchObject([
-    { event: 'connection.refused', address: '127.0.0.1', limit: 2, msg: 'connection was refused: too many' },
+    { event: 'connections.full', address: '127.0.0.1', limit: 2, msg: 'connection was refused: too many' },
   ]);
   for (const socket of sockets) socket.destroy();
   server.close();
@@ -92,10 +92,22 @@ test('a caller waits for so many results on a server, and is told the limit; oth
   } as unknown as Engine;
   const config = { payloadLimitBytes: LIMITS.payloadBytes };
   const { jobResult } = jobHandlers({ engine, db: db.reads, config, resultWaits: 2 });
-  const principal = { name: 'shop', role: 'client', kind: 'token', tokenId: 't' } as const;
-  const ask = async (address: string, wait = 1000) =>
+  const principal = {
+    name: 'shop',
+    role: 'client',
+    kind: 'token',
+    tokenId: 't',
+    scope: undefined,
+    payloads: true,
+  } as const;
+  const ask = async (address: string, wait = 1000): Promise<unknown> =>
     jobResult({
-      ...{ params: body as { id: string }, query: { wait }, body: undefined, by: { principal, address } },
+      ...{
+        params: body as { id: string },
+        query: { wait },
+        body: undefined,
+        by: { principal, address, requestId: null, action: 'jobResult' },
+      },
       ...{ gone: () => new AbortController().signal, setStatus() {} },
     });
   const waiting = [ask('10.0.0.1'), ask('10.0.0.1')];
