@@ -14,7 +14,7 @@ const DEFINED = { queue: 'bank', maxAttempts: 1, timeout: 5000, onLost: 'hold' }
 
 const starts = (id: string) => stage.witness.events({ id, event: 'start' });
 
-test('a job that must not run twice keeps that however it is added, also when its worker is killed', async () => {
+test('J5: a job that must not run twice keeps that however it is added, also when its worker is killed', async () => {
   const { url } = await stage.startServer();
   const client = stage.client(url);
   // it registers the types, and takes nothing from the queue of the bank
