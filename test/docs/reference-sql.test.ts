@@ -37,7 +37,7 @@ describe('docs/reference/sql.md', () => {
   it('shows the signatures as they are', async () => {
     const known = await names(
       `select format('drover.%s(%s) returns %s', proname, pg_get_function_arguments(oid), pg_get_function_result(oid)) as name
-       from pg_proc where pronamespace = 'drover'::regnamespace and proname in ('enqueue', 'enqueue_many')`,
+       from pg_proc where pronamespace = 'drover'::regnamespace and proname in ('enqueue', 'enqueue_many', 'start_run')`,
     );
     const [signatures] = codeBlocks(section(page, '## For you'));
     expect(sorted(signatures?.code.trim().split('\n') ?? [])).toEqual(sorted(known));

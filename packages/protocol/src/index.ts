@@ -112,9 +112,11 @@ export {
   type ListJobsInput,
   type ListJobsQuery,
   type ListOccurrencesInput,
+  type ListRunsQuery,
   type ListSchedulesInput,
   listJobsQuery,
   listOccurrencesQuery,
+  listRunsQuery,
   listSchedulesQuery,
   type Pause,
   type Queue,
@@ -204,3 +206,4 @@ export {
   type WorkerMessage,
   workerMessageSchema,
 } from './worker-messages.js';
+export * from './workflow/index.js';

@@ -10,6 +10,20 @@ export const LIMITS = {
   progressBytes: 64 * 1024,
   /** Jobs in one `POST /jobs/batch`. */
   batchJobs: 10_000,
+  workflowSteps: 10_000,
+  /** Bytes of a request that registers a workflow. */
+  workflowBytes: 8 * 1024 * 1024,
+  workflowEdges: 50_000,
+  /** Characters of one reference. */
+  referenceLength: 1000,
+  /** Levels of an input with references. */
+  templateDepth: 100,
+  /** Items of one map of a workflow. */
+  mapItems: 10_000,
+  /** Items of a map that run at the same time, if it sets no limit of its own. */
+  mapWindow: 1000,
+  /** Runs within runs. */
+  runDepth: 8,
   /** Bytes of one HTTP request body with many jobs. */
   requestBytes: 64 * 1024 * 1024,
   /** Bytes of one with a single job: the largest payload that an operator can allow, and room for the rest. */

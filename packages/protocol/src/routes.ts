@@ -44,6 +44,16 @@ import {
   triggerSchema,
 } from './schedule.js';
 import { newTokenSchema, type Role, rotateTokenSchema, tokenSchema, tokenWithSecretSchema } from './tokens.js';
+import { newWorkflowSchema } from './workflow/definition.js';
+import {
+  newRunSchema,
+  RUN_STATES,
+  repeatRunSchema,
+  runSchema,
+  runWithStepsSchema,
+  workflowSchema,
+  workflowWithDefinitionSchema,
+} from './workflow/run.js';
 
 export type Route = {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
@@ -122,6 +132,14 @@ export const listOccurrencesQuery = z.strictObject({
   ...pageQuery,
 });
 export type ListOccurrencesInput = z.input<typeof listOccurrencesQuery>;
+
+export const listRunsQuery = z.strictObject({
+  workflow: nameSchema.optional(),
+  state: listOf(z.enum(RUN_STATES)),
+  parent: idSchema.optional(),
+  ...pageQuery,
+});
+export type ListRunsQuery = z.output<typeof listRunsQuery>;
 
 const pageOf = <Item extends z.ZodType>(item: Item) =>
   z.object({ items: z.array(item), nextCursor: z.string().nullable() });
@@ -447,6 +465,85 @@ export const ROUTES = {
     roles: ['viewer', 'operator', 'admin'],
     scope: 'checked',
     answer: z.object({ items: z.array(pauseSchema) }),
+  },
+  listWorkflows: {
+    method: 'GET',
+    path: '/api/v1/workflows',
+    summary: 'List workflows by name, each with its latest version.',
+    roles: readers,
+    query: z.strictObject(pageQuery),
+    answer: pageOf(workflowSchema),
+  },
+  getWorkflow: {
+    method: 'GET',
+    path: '/api/v1/workflows/:name',
+    summary: 'One workflow with its definition.',
+    roles: readers,
+    params: namedParams,
+    query: z.strictObject({ version: z.coerce.number().int().min(1).max(LIMITS.int).optional() }),
+    answer: workflowWithDefinitionSchema,
+  },
+  putWorkflow: {
+    method: 'PUT',
+    path: '/api/v1/workflows/:name',
+    summary: 'Register a workflow. The same definition again is the same version.',
+    roles: changers,
+    params: namedParams,
+    body: newWorkflowSchema,
+    bodyBytes: LIMITS.workflowBytes,
+    answer: workflowSchema,
+  },
+  startRun: {
+    method: 'POST',
+    path: '/api/v1/runs',
+    summary: 'Start a run of a workflow. A repetition with the same id starts no second run.',
+    roles: ['client', 'operator', 'admin'],
+    body: newRunSchema,
+    bodyBytes: LIMITS.jobRequestBytes,
+    answer: runSchema,
+    status: 201,
+  },
+  listRuns: {
+    method: 'GET',
+    path: '/api/v1/runs',
+    summary: 'List runs, newest id first.',
+    roles: readers,
+    query: listRunsQuery,
+    answer: pageOf(runSchema),
+  },
+  getRun: {
+    method: 'GET',
+    path: '/api/v1/runs/:id',
+    summary: 'One run with its steps.',
+    roles: readers,
+    params: idParams,
+    answer: runWithStepsSchema,
+  },
+  cancelRun: {
+    method: 'POST',
+    path: '/api/v1/runs/:id/cancel',
+    summary: 'Cancel a run: its steps and child runs stop, and what has succeeded is undone.',
+    roles: changers,
+    params: idParams,
+    answer: runSchema,
+  },
+  retryRun: {
+    method: 'POST',
+    path: '/api/v1/runs/:id/retry',
+    summary: 'Run again what failed, was cancelled or never began in a finished run, and everything behind it.',
+    roles: changers,
+    params: idParams,
+    answer: runSchema,
+  },
+  repeatRun: {
+    method: 'POST',
+    path: '/api/v1/runs/:id/repeat',
+    summary: 'Start a new run that repeats this one from a step on, with the outputs of the steps before.',
+    roles: changers,
+    params: idParams,
+    body: repeatRunSchema,
+    answer: runSchema,
+    status: 201,
   },
   listSchedules: {
     method: 'GET',

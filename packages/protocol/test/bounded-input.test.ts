@@ -18,7 +18,7 @@ const parts = inputs.flatMap(([name, schema]) => partsOf(schema, name));
 const leaves = parts.filter(({ kind }) => kind === 'leaf');
 
 /** JSON of users. The body limits bound it, and the limits of payloads. */
-const JSON_VALUES = /\.payload$/;
+const JSON_VALUES = /\.payload$|^startRun\.body\.input$|^putWorkflow\.body\b.*\.(input|over|if|output)$/;
 /** Checked for each outcome, and fails its job (`sessions/limit-outcome.ts`). */
 const RESULT = /<succeeded>\.result$/;
 const OUTCOME_TIMES = /<outcomes>.*\.(runMs|inMs|retryInMs)$/;

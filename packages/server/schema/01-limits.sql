@@ -14,5 +14,8 @@ language sql immutable as $$
     when 'payloadBytes' then 1048576
     when 'payloadDepth' then 1000
     when 'batchJobs' then 10000
+    when 'mapItems' then 10000
+    when 'mapWindow' then 1000
+    when 'runDepth' then 8
   end
 $$;

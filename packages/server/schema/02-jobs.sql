@@ -41,6 +41,10 @@ create table drover.job (
   parent_id uuid,
   -- the schedule that added it, from its options
   schedule text collate "C",
+  -- the step of a run that it is, and the item of a map; see drover.run
+  run_id uuid,
+  node int,
+  item int,
   created_at timestamptz not null default now(),
   fence int not null default 0,
   attempt int not null default 0,
@@ -88,6 +92,7 @@ create index job_holder on drover.job (session_id, cancel_requested_at)
   where session_id is not null or cancel_requested_at is not null;
 -- What waits for its time, and what waits for something else.
 create index job_waiting on drover.job (state, run_at) where state in ('blocked', 'scheduled');
+create index job_run on drover.job (run_id) where run_id is not null;
 create index job_expiry on drover.job (expires_at) where expires_at is not null;
 create index job_keyed on drover.job (drover.list_place(id, created_at)) where id >= 'ff000000-0000-0000-0000-000000000000';
 -- For lists.

@@ -3,6 +3,9 @@
 create table drover.job_history (
   id uuid not null,
   parent_id uuid,
+  run_id uuid,
+  node int,
+  item int,
   session_id uuid,
   created_at timestamptz not null,
   run_at timestamptz not null,
@@ -33,6 +36,7 @@ create table drover.job_history (
 ) partition by range (finished_at);
 
 create index job_history_id on drover.job_history (id);
+create index job_history_run on drover.job_history (run_id, node, item) where run_id is not null;
 create index job_history_queue on drover.job_history (queue, id);
 create index job_history_type on drover.job_history (type, id);
 create index job_history_not_succeeded on drover.job_history (state, id) where state <> 'succeeded';

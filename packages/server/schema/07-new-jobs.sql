@@ -63,7 +63,7 @@ begin
   with inserted as (
     insert into drover.job as j (
       id, session_id, state, started_at, fence, attempt, queue, type, payload,
-      run_at, expires_at, priority, max_attempts, hold_if_lost, tags, parent_id, schedule, options
+      run_at, expires_at, priority, max_attempts, hold_if_lost, tags, parent_id, schedule, run_id, node, item, options
     )
     select
       b.id, b.session_id,
@@ -73,14 +73,15 @@ begin
       coalesce(b.queue, 'default'), b.type, b.payload::json,
       due.at, coalesce(o."expiresAt", now() + o."expiresIn" * interval '1 millisecond'),
       coalesce(o.priority, 0), coalesce(o."maxAttempts", drover.job_limit('defaultMaxAttempts')),
-      coalesce(o."onLost" = 'hold', false), nullif(o.tags, '{}'), o."parentId", o.occurrence ->> 'schedule', b.options
+      coalesce(o."onLost" = 'hold', false), nullif(o.tags, '{}'), o."parentId", o.occurrence ->> 'schedule', o."runId", o.node,
+      o.item, b.options
     from rows from (
         unnest(ids), unnest(types), unnest(queues), unnest(payloads), unnest(sessions), unnest(options)
       ) as b(id, type, queue, payload, session_id, options)
       -- the options that have a column are read once; a job without any costs nothing here
       left join lateral json_to_record(b.options) as o(
         priority smallint, "maxAttempts" int, tags text[], "onLost" text, delay double precision, "runAt" timestamptz,
-        "expiresAt" timestamptz, "expiresIn" double precision, "parentId" uuid, occurrence json
+        "expiresAt" timestamptz, "expiresIn" double precision, "parentId" uuid, occurrence json, "runId" uuid, node int, item int
       ) on b.options is not null
       cross join lateral (
         select coalesce(o."runAt", now() + o.delay * interval '1 millisecond', now()) as at

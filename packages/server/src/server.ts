@@ -28,6 +28,7 @@ import { createWaiters } from './dispatch/waiters.js';
 import { createWakeups } from './dispatch/wakeups.js';
 import { createEngine } from './engine/engine.js';
 import { createScheduleEngine } from './engine/schedules.js';
+import { createWorkflowEngine } from './engine/workflows.js';
 import { createCluster } from './housekeeping/cluster.js';
 import { createClusterIdReader, publishPayloadLimit } from './housekeeping/cluster-values.js';
 import { createDuties } from './housekeeping/duties.js';
@@ -269,7 +270,7 @@ function buildSchedules(
 type ApiParts = Core & Access & ReturnType<typeof buildTraffic> & ReturnType<typeof buildSchedules>;
 
 function buildApi({ config, logger, identity, metrics, db }: Base, parts: ApiParts) {
-  const { cluster, schedules, stream, authenticator, denials, tokens, knownTokens } = parts;
+  const { cluster, schedules, stream, authenticator, denials, tokens, knownTokens, publish } = parts;
   const serverId = identity.id;
   const certificate =
     config.tls && createCertificateKeeper({ config: config.tls, logger, events: createEvents(logger) });
@@ -278,7 +279,8 @@ function buildApi({ config, logger, identity, metrics, db }: Base, parts: ApiPar
     sinceBeatMs: cluster.sinceBeatMs,
     certificateExpiresAt: certificate && (() => certificate.expiresAt),
   });
-  const handlers = createHandlers({ engine, schedules, tokens, db, config });
+  const workflows = createWorkflowEngine({ db, serverId, publish, limits: config });
+  const handlers = createHandlers({ engine, schedules, workflows, tokens, db, config });
   const memory = createMemoryBudget(config.requestMemoryBytes);
   const http = createHttpServer({ handlers, authenticator, denials, config, logger, serverId, memory });
   const calls = createCallStream({

@@ -4,6 +4,7 @@ import type { ServerConfig } from '../config/server-config.js';
 import type { Database } from '../db/database.js';
 import type { Engine } from '../engine/engine.js';
 import type { ScheduleEngine } from '../engine/schedules.js';
+import type { WorkflowEngine } from '../engine/workflows.js';
 import { createHotCounts } from '../queries/hot-counts.js';
 import { auditHandlers } from './audit.js';
 import { healthHandlers } from './health.js';
@@ -17,16 +18,18 @@ import { statsHandlers } from './stats.js';
 import { tokenHandlers } from './tokens.js';
 import { typeHandlers } from './types.js';
 import { workerHandlers } from './workers.js';
+import { workflowHandlers } from './workflows.js';
 
 export type HandlersDeps = {
   engine: Engine;
   schedules: ScheduleEngine;
   tokens: Tokens;
+  workflows: WorkflowEngine;
   db: Database;
   config: Pick<ServerConfig, 'payloadLimitBytes' | 'beatMs'>;
 };
 
-export function createHandlers({ engine, schedules, tokens, db, config }: HandlersDeps): RouteHandlers {
+export function createHandlers({ engine, schedules, workflows, tokens, db, config }: HandlersDeps): RouteHandlers {
   const hotCounts = createHotCounts(db.reads);
   return {
     ...jobHandlers({ engine, db: db.reads, config }),
@@ -39,6 +42,7 @@ export function createHandlers({ engine, schedules, tokens, db, config }: Handle
     home: () => HOME_PAGE,
     ...tokenHandlers(tokens),
     ...auditHandlers(db.reads),
+    ...workflowHandlers(workflows),
     openApi: () => openApiDocument(),
     metrics: () => engine.metrics(),
   };

@@ -4,8 +4,6 @@
  */
 import { failpoint } from '@drover/protocol/test-points';
 import type { Logger } from 'pino';
-import { pruneAudit } from '../access/audit.js';
-import { pruneTokens } from '../access/token-table.js';
 import { countBy } from '../base/group-by.js';
 import { createPeriodic, type Periodic } from '../base/periodic.js';
 import type { Database } from '../db/database.js';
@@ -14,17 +12,17 @@ import type { Pauses } from '../dispatch/pauses.js';
 import { cancelReturnedJobs } from '../lifecycle/cancel.js';
 import { expireJobs, isAnythingToEnd } from '../lifecycle/expire.js';
 import { loseExpiredSessions } from '../lifecycle/lose.js';
-import { ensurePartitions, pruneHistory, pruneLanes, pruneOccurrences } from '../lifecycle/prune.js';
 import type { Publish } from '../lifecycle/publish.js';
 import type { JobTypes } from '../sessions/job-types.js';
 import { createLeases } from '../sessions/leases.js';
 import { passOnCancels } from '../sessions/pass-on-cancels.js';
 import { askSurplusToMove } from '../sessions/rebalance.js';
 import type { Registry } from '../sessions/registry.js';
-import { forgetOldTypes } from '../sessions/type-store.js';
 import type { Metrics } from '../telemetry/metrics.js';
+import { isAnyRunToMove, moveStoppedRuns } from '../workflows/stop-runs.js';
 import { movePulse } from './beacon.js';
 import type { Cluster } from './cluster.js';
+import { prune } from './prune.js';
 import { countRepairs, reconcile } from './reconciler.js';
 
 export type Duties = {
@@ -58,6 +56,7 @@ type DutiesDeps = {
 const BATCH = 1000;
 const PULSE_EVERY_MS = 500;
 const CANCELS_EVERY_MS = 500;
+const RUNS_EVERY_MS = 250;
 const EXPIRY_EVERY_MS = 1000;
 const PRUNE_EVERY_MS = 10 * 60_000;
 /**
@@ -112,6 +111,10 @@ export function createDuties(deps: DutiesDeps): Duties {
     publish(await cancelReturnedJobs(control, serverId, BATCH));
   }
 
+  async function runs(): Promise<void> {
+    if (await isAnyRunToMove(control)) publish(await moveStoppedRuns(control, serverId));
+  }
+
   function cancels(): Promise<void> {
     return passOnCancels(control, registry.sessions, logger);
   }
@@ -121,30 +124,17 @@ export function createDuties(deps: DutiesDeps): Duties {
     if (moved > 0) logger.info({ event: 'workers.moved', moved }, 'asked workers to move to another server');
   }
 
-  async function prune(): Promise<void> {
-    await ensurePartitions(reads);
-    const { dropped } = await pruneHistory(reads, deps.retentionMs);
-    await pruneOccurrences(reads, deps.retentionMs);
-    await pruneAudit(reads, deps.auditRetentionMs);
-    await pruneTokens(reads, deps.auditRetentionMs);
-    await pruneLanes(reads);
-    const types = await forgetOldTypes(reads);
-    if (types.length > 0)
-      logger.info({ event: 'types.forgotten', types }, 'job types that no worker offers any more were forgotten');
-    if (dropped.length > 0)
-      logger.info({ event: 'history.dropped', dropped }, 'history past its retention was dropped');
-  }
-
   const periodic: Periodic[] = [
     createPeriodic('beat', beatMs, beat, logger),
     createPeriodic('pulse', PULSE_EVERY_MS, pulse, logger),
     createPeriodic('renew leases', beatMs / RENEWALS_A_BEAT, leases.renew, logger),
     createPeriodic('recover', beatMs, recover, logger),
     createPeriodic('expire', EXPIRY_EVERY_MS, expire, logger),
+    createPeriodic('move runs', RUNS_EVERY_MS, runs, logger),
     createPeriodic('pass on cancels', CANCELS_EVERY_MS, cancels, logger),
     createPeriodic('reconcile', RECONCILE_BEATS * beatMs, () => reconcile(repairs, serverId, 2 * beatMs), logger),
     createPeriodic('rebalance', REBALANCE_BEATS * beatMs, rebalance, logger),
-    createPeriodic('prune', PRUNE_EVERY_MS, prune, logger),
+    createPeriodic('prune', PRUNE_EVERY_MS, () => prune(reads, deps, logger), logger),
   ];
 
   function inBackground(what: string, work: Promise<void>): void {

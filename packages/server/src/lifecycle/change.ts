@@ -37,6 +37,7 @@ type UsualMove = { [Verb in JobVerb]: { verb: Verb; from: StateBefore<Verb>; to:
 /** SQL expressions for what is not usual (see UsualMove), and the ids if a row stands for several jobs. */
 export type ChangeColumns = {
   ids?: string;
+  attempt?: string;
   from?: string;
   to?: string;
   verb?: string;
@@ -48,9 +49,9 @@ const COLUMNS = ['from', 'to', 'verb', 'dueInMs', 'stop'] as const;
 
 /** The select list of a change of the job in `row`. */
 export function changeOf(row: string, columns: ChangeColumns = {}): string {
-  const { ids = `array[${row}.id]` } = columns;
+  const { ids = `array[${row}.id]`, attempt = `${row}.attempt` } = columns;
   return [
-    `${ids}, ${row}.type, ${row}.queue, ${row}.attempt`,
+    `${ids}, ${row}.type, ${row}.queue, ${attempt}`,
     ...COLUMNS.map((name) => `(${columns[name] ?? 'null'})::text`),
   ].join(', ');
 }

@@ -7,7 +7,7 @@ import { plainArray, readPlainArray, textArray } from '../db/array-text.js';
 import type { Runner } from '../db/database.js';
 import { sql } from '../db/statement.js';
 import type { JobToInsert } from '../new-jobs/job-to-insert.js';
-import { type Change, changeOf, runVerb, toChanges } from './change.js';
+import { type Change, runVerb, toChanges } from './change.js';
 import { ENDED, finish, selectEnded } from './finish.js';
 import { SAME_GRANT } from './same-grant.js';
 import { stateAfter } from './states.js';
@@ -54,7 +54,8 @@ with outcome as (
   where (child->>'id')::uuid not in (select id from finished)
   having count(*) > 0
 )
-select (select existing from added), ${changeOf('ended', ENDED)} from ended`;
+select (select existing from added), change.*
+from (${selectEnded('complete')}) change`;
 
 export function completeJobs(db: Runner, serverId: string, items: readonly Completion[]): Promise<Change[]> {
   const ids = items.map(({ id }) => id);

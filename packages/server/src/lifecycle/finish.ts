@@ -18,9 +18,10 @@ import { mayMove, stateAfter } from './states.js';
 
 /** Columns that are copied to the history unchanged. */
 const KEPT = [
-  ...['id', 'parent_id', 'session_id', 'created_at', 'run_at', 'expires_at', 'cancel_requested_at'],
+  ...['id', 'parent_id', 'schedule', 'run_id', 'node', 'item'],
+  ...['session_id', 'created_at', 'run_at', 'expires_at', 'cancel_requested_at'],
   ...['fence', 'attempt', 'max_attempts', 'priority', 'hold_if_lost'],
-  ...['queue', 'type', 'schedule', 'tags', 'options', 'payload', 'progress'],
+  ...['queue', 'type', 'tags', 'options', 'payload', 'progress'],
 ];
 const LOST_ON_RETURN = new Set(['session_id', 'cancel_requested_at', 'run_at', 'expires_at', 'max_attempts']);
 /** Columns that are restored unchanged when a retry takes the job out of the history. */
@@ -35,9 +36,16 @@ const FOLLOWED: ChangeColumns = {
   to: "case when followed.existing is null then 'ready' end",
 };
 
-/** What a verb that ends jobs selects: what it ended, its other changes, and what followed from failures. */
+/** The next steps of runs. Reading them is what moves the runs. */
+const ADVANCED: ChangeColumns = {
+  ...{ verb: "'enqueue'", from: "'new'", attempt: '0' },
+  to: "case when advanced.options->>'delay' is null then 'ready' else 'scheduled' end",
+  dueInMs: "advanced.options->>'delay'",
+};
+
+/** What a verb that ends jobs selects: what it ended, its other changes, and what followed from all of them. */
 export function selectEnded(verb: JobVerb, others: Record<string, ChangeColumns> = {}, ended = ENDED): string {
-  return selectChanges({ ended, ...others, ...(mayFail(verb) ? { followed: FOLLOWED } : {}) });
+  return selectChanges({ ended, ...others, ...(mayFail(verb) ? { followed: FOLLOWED } : {}), advanced: ADVANCED });
 }
 
 function mayFail(verb: JobVerb): boolean {
@@ -88,6 +96,17 @@ export function finish(ending: Ending): string {
     ended_lost_attempts, ended_started_at, now(), now() + (options->>'retention')::bigint * interval '1 millisecond',
     to_state, ended_attempts, ended_result, ended_error
   from finished
+  returning run_id, node, item, state
+), advanced as materialized (
+  -- runs are locked here: after the jobs, and before the rows of the rollup
+  select step.*
+  from (
+    select array_agg(run_id) as runs, array_agg(node) as nodes, array_agg(item) as items, array_agg(state::text) as states
+    from moved
+    where run_id is not null
+    having count(*) > 0
+  ) of_runs
+  cross join lateral drover.advance(runs, nodes, items, states) step
 ), ended as (
   -- jobs that differ in nothing but the id share a row: naming each in a row of its own is 8 % of a finish, a list of ids 4 %
   select queue, type, attempt, state, to_state, array_agg(id) as ids,

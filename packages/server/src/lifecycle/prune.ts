@@ -1,6 +1,7 @@
 /**
  * Deletes finished jobs after their retention. A day's partition is dropped when all of it is past the retention; if
- * some of its jobs have a longer retention, the others are deleted and the partition stays. Jobs with a shorter
+ * some of its jobs have a longer retention, or are steps of a run that is not over, the others are deleted and the
+ * partition stays. Jobs with a shorter
  * retention are deleted when their time is over. Every step is bounded and may be repeated.
  */
 import type { Runner } from '../db/database.js';
@@ -13,7 +14,10 @@ const UNDEFINED_TABLE = '42P01';
 const ownRetention = sql('prune_own_retention')`
 delete from drover.job_history
 where keep_until <= now() and id = any(array(
-  select id from drover.job_history where keep_until <= now() limit ${DELETE_BATCH}
+  select id
+  from drover.job_history
+  where keep_until <= now() and (run_id is null or not exists (select from drover.needed_run n where n.id = run_id))
+  limit ${DELETE_BATCH}
 ))
 returning 1`;
 
@@ -31,6 +35,7 @@ where ctid = any(array(
   from drover.job_history_other
   where finished_at < now() - $1::double precision * interval '1 millisecond'
     and (keep_until is null or keep_until <= now())
+    and (run_id is null or not exists (select from drover.needed_run n where n.id = run_id))
   limit ${DELETE_BATCH}
 ))
 returning 1`;
@@ -91,7 +96,14 @@ export async function pruneLanes(db: Runner, keep = LANES_KEPT): Promise<void> {
 /** Returns whether the whole partition was dropped. Its name is one of ours, checked by the pattern above. */
 async function dropOrThin(db: Runner, partition: string): Promise<boolean> {
   const table = `drover.${partition}`;
-  const kept = await db.run(unnamed(`select 1 from ${table} where keep_until > now() limit 1`));
+  const kept = await db.run(
+    unnamed(
+      `select 1 from ${table} where keep_until > now()
+       union all
+       (select 1 from drover.needed_run n join ${table} h on h.run_id = n.id)
+       limit 1`,
+    ),
+  );
   if (kept.length === 0) {
     // waits for readers at most this long; the next round tries again
     await db.run(unnamed(`do $$ begin set local lock_timeout = '2s'; drop table ${table}; end $$`));
@@ -99,7 +111,10 @@ async function dropOrThin(db: Runner, partition: string): Promise<boolean> {
   }
   const thin = unnamed(
     `delete from ${table} where ctid = any(array(
-       select ctid from ${table} where keep_until is null or keep_until <= now() limit ${DELETE_BATCH})) returning 1`,
+       select ctid from ${table}
+       where (keep_until is null or keep_until <= now())
+         and (run_id is null or not exists (select from drover.needed_run n where n.id = run_id))
+       limit ${DELETE_BATCH})) returning 1`,
   );
   while ((await db.run(thin)).length === DELETE_BATCH);
   return false;

@@ -62,6 +62,13 @@ const resumed = async (path: string, given: Prepared): Promise<Prepared> => {
   return given;
 };
 
+async function ofRun(state: 'running' | 'cancelled', body?: unknown): Promise<Prepared> {
+  await send('PUT', '/api/v1/workflows/w', { steps: { one: { type: 'echo', input: CANARY } } });
+  const id = idOf(await send('POST', '/api/v1/runs', { workflow: 'w', input: CANARY }));
+  if (state === 'cancelled') await send('POST', `/api/v1/runs/${id}/cancel`);
+  return { path: { id }, body, target: body === undefined ? id : (expect.any(String) as string) };
+}
+
 /** How each route is made to change something, and what its row is about. A route that is not here does not compile. */
 const CHANGES: Record<Change, (() => Promise<Prepared>) | 'needs auditEnqueues' | 'changes nothing'> = {
   ...{ enqueueJob: 'needs auditEnqueues', enqueueJobs: 'needs auditEnqueues', enqueueBulk: 'needs auditEnqueues' },
@@ -101,6 +108,19 @@ const CHANGES: Record<Change, (() => Promise<Prepared>) | 'needs auditEnqueues' 
     );
     return { path: { name: 'old' }, target: 'type old' };
   },
+  putWorkflow: async () => ({
+    path: { name: 'new' },
+    body: { steps: { one: { type: 'echo', input: CANARY } } },
+    target: 'workflow new',
+  }),
+  async startRun() {
+    await ofRun('running');
+    const id = newId();
+    return { body: { workflow: 'w', id, input: CANARY }, target: id };
+  },
+  cancelRun: () => ofRun('running'),
+  retryRun: () => ofRun('cancelled'),
+  repeatRun: () => ofRun('cancelled', { from: 'one' }),
   createToken: async () => ({ body: { name: newId(), role: 'viewer' }, target: expect.any(String) as string }),
   revokeToken: ofToken,
   rotateToken: ofToken,

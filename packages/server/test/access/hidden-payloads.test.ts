@@ -10,11 +10,13 @@ const SCHEDULE = { every: '1d', job: { type: 'echo', payload: { secret: canary('
 /** Where callers who may read payloads do see them: without this the test would show nothing. */
 const SHOWN: readonly RouteName[] = [
   ...(['listJobs', 'getJob', 'jobResult', 'cancelJob', 'retryJob', 'failJob', 'listWorkers'] as const),
+  ...(['getWorkflow', 'getRun'] as const),
   ...(['listSchedules', 'getSchedule', 'putSchedule', 'pauseSchedule', 'resumeSchedule'] as const),
 ];
 
 let api: ApiBench;
-let ids: Record<'ready' | 'failed' | 'unknown', string>;
+const WORKFLOW = { steps: { one: { type: 'none', input: canary('definition') } } };
+let ids: Record<'ready' | 'failed' | 'unknown' | 'run', string>;
 let hidden: string;
 beforeAll(async () => {
   api = await createApiBench({ tokens: TOKENS });
@@ -26,7 +28,7 @@ afterAll(() => api.close());
 
 /** One job in each state that a route needs, made again for each request, because requests change them. */
 async function makeTargets(): Promise<void> {
-  ids = { ready: newId(), failed: newId(), unknown: newId() };
+  ids = { ready: newId(), failed: newId(), unknown: newId(), run: newId() };
   const error = JSON.stringify({ name: 'Error', message: canary('message'), stack: canary('stack'), code: 'oops' });
   const attempt = JSON.stringify({
     ...{ attempt: 1, outcome: 'failed', startedAt: null, finishedAt: null, worker: null },
@@ -57,12 +59,18 @@ async function makeTargets(): Promise<void> {
   );
   const made = await api.call('/api/v1/schedules/secret', { method: 'PUT', body: SCHEDULE, token: tokenOf('admin') });
   expect(made.status).toBe(200);
+  await api.call('/api/v1/workflows/secret', { method: 'PUT', body: WORKFLOW, token: tokenOf('admin') });
+  const run = { workflow: 'secret', id: ids.run, input: canary('input') };
+  expect((await api.call('/api/v1/runs', { method: 'POST', body: run, token: tokenOf('admin') })).status).toBe(201);
 }
 
 const BODIES: Partial<Record<RouteName, unknown>> = {
   enqueueJob: { type: 'echo' },
   enqueueJobs: { jobs: [{ type: 'echo' }] },
   putSchedule: SCHEDULE,
+  putWorkflow: WORKFLOW,
+  startRun: { workflow: 'secret' },
+  repeatRun: { from: 'one' },
   previewSchedule: { every: '1d' },
   backfillSchedule: { from: '2030-01-01T00:00:00Z', to: '2030-01-02T00:00:00Z' },
   putCalendar: { dates: ['2030-12-25'] },
@@ -74,6 +82,7 @@ function callAs(name: RouteName, token: string) {
   const query = name === 'listJobs' ? '?include=payload,progress,result,stack&limit=1000' : '';
   const url = path
     .replace('/jobs/:id', `/jobs/${ids[TARGETS[name] ?? 'failed']}`)
+    .replace('/runs/:id', `/runs/${ids.run}`)
     .replace(':id', newId())
     .replace('/calendars/:name', '/calendars/days')
     .replace(':name', 'secret');

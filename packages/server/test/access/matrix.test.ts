@@ -47,6 +47,9 @@ const BODIES: Partial<Record<RouteName, () => object | string>> = {
   enqueueJobs: () => ({ jobs: [{ type: TYPE, queue: QUEUE }] }),
   enqueueBulk: () => `{"type":"${TYPE}","queue":"${QUEUE}","ids":["${newId()}"]}\n1\n`,
   putSchedule: () => SCHEDULE,
+  putWorkflow: () => ({ steps: { one: { type: TYPE } } }),
+  startRun: () => ({ workflow: 'none' }),
+  repeatRun: () => ({ from: 'one' }),
   previewSchedule: () => ({ every: '1d' }),
   backfillSchedule: () => ({ from: '2030-01-01T00:00:00Z', to: '2030-01-02T00:00:00Z' }),
   putCalendar: () => ({ dates: ['2030-12-25'] }),
@@ -94,7 +97,14 @@ async function callAs(name: RouteName, role: Role, scope: object): Promise<Answe
 
 /** Nothing was refused for who asked; a job may be in another state, and a made-up id names nothing. */
 const LET_IN = [200, 201, 409];
-const NOTHING_THERE = ['worker_not_found', 'type_not_found', 'token_not_found', 'calendar_not_found'];
+const NOTHING_THERE = [
+  'worker_not_found',
+  'type_not_found',
+  'token_not_found',
+  'calendar_not_found',
+  'workflow_not_found',
+  'run_not_found',
+];
 function expectLetIn(answer: Answer): void {
   if (LET_IN.includes(answer.status)) return;
   expect([answer.status, NOTHING_THERE.includes(errorOf(answer).code), answer.text]).toEqual([404, true, answer.text]);

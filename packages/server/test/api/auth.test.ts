@@ -23,6 +23,9 @@ const pathOf = (route: Route) => route.path.replace(':id', newId()).replace(':na
 const RIGHT_BODIES: Record<string, object> = {
   [ROUTES.enqueueJob.path]: { type: 'hello' },
   [ROUTES.enqueueJobs.path]: { jobs: [] },
+  [ROUTES.putWorkflow.path]: { steps: { one: { type: 'hello' } } },
+  [ROUTES.startRun.path]: { workflow: 'some-name' },
+  [ROUTES.repeatRun.path]: { from: 'one' },
   [ROUTES.putSchedule.path]: { every: '1d', job: { type: 'hello' } },
   [ROUTES.previewSchedule.path]: { every: '1d' },
   [ROUTES.backfillSchedule.path]: { from: '2030-01-01T00:00:00Z', to: '2030-01-02T00:00:00Z' },

@@ -11,6 +11,7 @@ import type { Database, Runner, TransactionRunner } from '../../src/db/database.
 import { DatabaseError } from '../../src/db/database-error.js';
 import type { Engine } from '../../src/engine/engine.js';
 import { createScheduleEngine } from '../../src/engine/schedules.js';
+import { createWorkflowEngine } from '../../src/engine/workflows.js';
 
 /** An engine and a database that do what a test says: the faults of real ones cannot be had at will. */
 let enqueue: Engine['enqueue'];
@@ -50,7 +51,8 @@ beforeEach(async () => {
   const logger = pino({ level: 'warn' }, { write: (line: string) => void logged.push(JSON.parse(line)) });
   const schedules = createScheduleEngine({ db, report() {}, onChange() {}, types: async () => new Map() });
   const tokens = createTokens({ db: runner, configured: [], onChange() {} });
-  const handlers = createHandlers({ engine, schedules, tokens, db, config });
+  const workflows = createWorkflowEngine({ db, serverId: newId(), publish() {}, limits: config });
+  const handlers = createHandlers({ engine, schedules, workflows, tokens, db, config });
   const authenticator = createAuthenticator({
     ...{ config, known: { find: () => undefined }, addressOf: () => '127.0.0.1' },
     wrong: { check() {}, note() {} },
