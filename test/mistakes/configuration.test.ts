@@ -2,6 +2,7 @@
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { ROLES } from '@drover/protocol';
 import { afterAll, beforeAll } from 'vitest';
 import { describeCommandLines } from './support/command-lines.js';
 
@@ -142,19 +143,19 @@ describeCommandLines('tokens', [
   [
     'a token without a role',
     ['server'],
-    'tokens: expected "role:token,role:token", or in a file a list of { name, role, token }; roles are viewer, operator, admin, client, enqueue, worker, got no known role at place 1 (from environment variable DROVER_TOKENS)',
+    `tokens: expected "role:token,role:token", or in a file a list of { name, role, token }; roles are ${ROLES.join(', ')}, got no known role at place 1 (from environment variable DROVER_TOKENS)`,
     { ...DATABASE, DROVER_TOKENS: TOKEN },
   ],
   [
     'an unknown role',
     ['server'],
-    'tokens: expected "role:token,role:token", or in a file a list of { name, role, token }; roles are viewer, operator, admin, client, enqueue, worker, got no known role at place 1 (from environment variable DROVER_TOKENS)',
+    `tokens: expected "role:token,role:token", or in a file a list of { name, role, token }; roles are ${ROLES.join(', ')}, got no known role at place 1 (from environment variable DROVER_TOKENS)`,
     { ...DATABASE, DROVER_TOKENS: `superuser:${TOKEN}` },
   ],
   [
     'a misspelt role',
     ['server'],
-    'tokens: expected "role:token,role:token", or in a file a list of { name, role, token }; roles are viewer, operator, admin, client, enqueue, worker, got the role "cleint" (did you mean client?) at place 1 (from environment variable DROVER_TOKENS)',
+    `tokens: expected "role:token,role:token", or in a file a list of { name, role, token }; roles are ${ROLES.join(', ')}, got the role "cleint" (did you mean client?) at place 1 (from environment variable DROVER_TOKENS)`,
     { ...DATABASE, DROVER_TOKENS: `cleint:${TOKEN}` },
   ],
   [

@@ -3,36 +3,36 @@
  * the control of the user who runs the command: files that others can change are refused, and code is loaded only if the
  * caller names the file, or each command would run what lies in the folder in which it is called.
  */
-import { open, stat } from 'node:fs/promises';
+import { lstat, open, stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { jsonProblem } from '../base/json-problem.js';
 import { systemProblem } from '../base/system-problem.js';
 import { ConfigError } from './config-error.js';
+import { type Access, checkAccess, checkOwner, readableByOthers } from './file-access.js';
 import { SETTING_KEYS, settingOf } from './settings.js';
 
 const DATA_FILE = 'drover.config.json';
 const CODE_FILE = 'drover.config.mjs';
 const CODE_PATTERN = /\.m?js$/;
 
-const ROOT = 0;
-const WRITABLE_BY_OTHERS = 0o022;
-const OPEN_TO_OTHERS = 0o077;
-const READABLE_BY_ALL = 0o004;
-
 export type FoundFile = { file?: { path: string; content: unknown }; warnings: string[] };
-/** From `stat`. */
-type Access = { uid: number; mode: number };
 
 /** `given`: the path that the caller named. Otherwise the data file of the folder is read, if there is one. */
 export async function readConfigFile(given: string | undefined, cwd: string): Promise<FoundFile> {
   if (given !== undefined) return read(resolve(cwd, given));
   const [data, code] = await Promise.all([DATA_FILE, CODE_FILE].map((name) => exists(resolve(cwd, name))));
+  if (data) await checkLink(resolve(cwd, DATA_FILE));
   const found = data ? await read(resolve(cwd, DATA_FILE)) : { warnings: [] };
   if (code) {
     found.warnings.push(`${CODE_FILE} is not read, because code is loaded only on request: use --config ${CODE_FILE}`);
   }
   return found;
+}
+
+/** A link of another user would choose among our own files. */
+async function checkLink(path: string): Promise<void> {
+  checkOwner(path, await lstat(path).catch((error: unknown) => unreadable(path, error)));
 }
 
 async function read(path: string): Promise<FoundFile> {
@@ -61,35 +61,13 @@ async function readCode(path: string): Promise<FoundFile> {
   return { file: { path, content }, warnings: warningsOf(path, content, access) };
 }
 
-/** Throws unless the file belongs to this user or root, and only its owner may write it. */
-export function checkAccess(path: string, { uid, mode }: Access, ourUid = process.geteuid?.()): void {
-  // Windows has neither
-  if (ourUid === undefined) return;
-  if (uid !== ourUid && uid !== ROOT) {
-    throw new ConfigError(
-      `configuration file ${path} belongs to another user (id ${uid}), expected yours (${ourUid}) or root: ` +
-        `if you trust its content, run: chown ${ourUid} ${path}`,
-    );
-  }
-  if ((mode & WRITABLE_BY_OTHERS) !== 0) {
-    throw new ConfigError(
-      `configuration file ${path} can be changed by other users (mode ${octal(mode)}): run: chmod go-w ${path}`,
-    );
-  }
-}
-
-/** A file of root that this user reads must be open to its group. */
-function warningsOf(path: string, content: unknown, { uid, mode }: Access): string[] {
-  const ourUid = process.geteuid?.();
-  const tooOpen = uid === ourUid ? OPEN_TO_OTHERS : READABLE_BY_ALL;
+/** Warns of secrets that others can read. */
+function warningsOf(path: string, content: unknown, access: Access): string[] {
   const isObject = typeof content === 'object' && content !== null;
   const secrets = SETTING_KEYS.filter((key) => settingOf(key).secret && isObject && Object.hasOwn(content, key));
-  if (ourUid === undefined || secrets.length === 0 || (mode & tooOpen) === 0) return [];
-  const better = uid === ourUid ? '600' : '640';
-  return [
-    `configuration file ${path} contains secrets (${secrets.join(', ')}) and can be read by other users ` +
-      `(mode ${octal(mode)}): run: chmod ${better} ${path}`,
-  ];
+  const remedy = secrets.length === 0 ? undefined : readableByOthers(path, access);
+  if (remedy === undefined) return [];
+  return [`configuration file ${path} contains secrets (${secrets.join(', ')}) and ${remedy}`];
 }
 
 function parse(path: string, text: string): unknown {
@@ -118,10 +96,6 @@ async function exists(path: string): Promise<boolean> {
 
 function unreadable(path: string, error: unknown): never {
   throw new ConfigError(`cannot read configuration file ${path}: ${systemProblem(error)}`, { cause: error });
-}
-
-function octal(mode: number): string {
-  return (mode & 0o777).toString(8);
 }
 
 function messageOf(error: unknown): string {

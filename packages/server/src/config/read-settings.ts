@@ -3,9 +3,12 @@
  * refused, and so is an unknown setting in a file. An unknown environment variable is only reported, because other
  * programs may have set it.
  */
+import { stat } from 'node:fs/promises';
+import { resolve } from 'node:path';
 import { nearest } from '@drover/protocol';
 import { ConfigError } from './config-error.js';
 import { readConfigFile } from './config-file.js';
+import { readableByOthers } from './file-access.js';
 import { isServiceLink } from './service-links.js';
 import { flagName, SETTING_KEYS, type SettingKey, type Settings, settingOf, variableName } from './settings.js';
 
@@ -25,7 +28,7 @@ export type Sources = {
 /** The settings, and what the operator should know of their sources. */
 export type ReadSettings = {
   settings: Settings;
-  /** About the configuration file. */
+  /** About the configuration file and private keys. */
   warnings: string[];
   ignored: {
     /** Addresses of Kubernetes Services. */
@@ -44,7 +47,20 @@ export async function readSettings(options: {
 }): Promise<ReadSettings> {
   const { flags, env, cwd } = options;
   const { file, warnings } = await readConfigFile(options.configPath ?? (env[CONFIG_VARIABLE] || undefined), cwd);
-  return { ...resolveSettings(file ? { flags, env, file } : { flags, env }), warnings };
+  const resolved = resolveSettings(file ? { flags, env, file } : { flags, env });
+  return { ...resolved, warnings: [...warnings, ...(await privateFileWarnings(resolved.settings, cwd))] };
+}
+
+/** Concerns private keys. A file that is missing is reported where it is read. */
+async function privateFileWarnings(settings: Settings, cwd: string): Promise<string[]> {
+  const keys = SETTING_KEYS.filter((key) => settingOf(key).isPrivateFile && settings[key] !== undefined);
+  const warnings = keys.map(async (key) => {
+    const path = resolve(cwd, String(settings[key]));
+    const access = await stat(path).catch(() => undefined);
+    const remedy = access && readableByOthers(path, access);
+    return remedy === undefined ? [] : [`${key}: ${path} ${remedy}`];
+  });
+  return (await Promise.all(warnings)).flat();
 }
 
 /** Combines the sources. Pure. */

@@ -37,6 +37,8 @@ export type Setting<Value = unknown> = {
   commands: readonly Command[];
   /** Never printed. */
   secret?: boolean;
+  /** The path of a file that others must not be able to read. */
+  isPrivateFile?: boolean;
   /** False: not available as a flag, because every user of the machine can read command lines. */
   flag?: boolean;
 };
@@ -76,6 +78,7 @@ export const SETTINGS = {
     kind: path,
     description: 'File with the private key of `tlsCert`, as PEM without a passphrase.',
     commands: servers,
+    isPrivateFile: true,
   },
   tlsClientCa: {
     kind: path,
@@ -242,6 +245,7 @@ export const SETTINGS = {
     kind: path,
     description: 'File with the private key of `cert`, as PEM without a passphrase.',
     commands: callers,
+    isPrivateFile: true,
   },
   slots: {
     kind: integer(1, LIMITS.workerSlots),

@@ -220,6 +220,18 @@ async function takesItsOwnTimes(run: Run, id: string): Promise<void> {
   }
 }
 
+it('drover server starts on a complete database that takes no changes for now', async () => {
+  const database = await createTestDatabase();
+  await database.pool.query(`alter database ${database.name} set default_transaction_read_only = on`);
+  const server = start(['server', '--insecure', '--port', '0'], { DROVER_DATABASE_URL: database.url });
+  const url = await addressOf(server, LISTENING);
+  const health = await fetch(`${url}/api/deep_ping`);
+  expect(health.status).toBe(503);
+  expect(await health.json()).toMatchObject({ checks: { database: { message: 'the database takes no changes' } } });
+  expect(await server.end()).toBe(0);
+  await database.drop();
+});
+
 it('the commands that change a job print its new state', async () => {
   const database = await createTestDatabase();
   const server = start(['server', '--insecure', '--port', '0'], { DROVER_DATABASE_URL: database.url });

@@ -1,8 +1,8 @@
-import { chmod, chown, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { chmod, chown, lchown, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { checkAccess } from '../../src/config/config-file.js';
+import { checkAccess } from '../../src/config/file-access.js';
 import { readSettings } from '../../src/config/read-settings.js';
 
 const OUR_ID = process.geteuid?.() ?? 0;
@@ -80,6 +80,26 @@ describe('the configuration file', () => {
     expect(access(1000)).not.toThrow();
     expect(access(0)).not.toThrow();
     expect(access(1001)).toThrow('belongs to another user (id 1001), expected yours (1000) or root');
+  });
+
+  it.runIf(OUR_ID === 0)('is refused if it is a link of another user, even to a file of ours', async () => {
+    const ours = await write('ours.json', '{ "port": 1 }');
+    const link = join(cwd, 'drover.config.json');
+    await symlink(ours, link);
+    expect(await portOf()).toBe(1);
+    await lchown(link, 1, 1);
+    await expect(read()).rejects.toThrow(`configuration file ${link} belongs to another user (id 1)`);
+    expect(await portOf(link)).toBe(1);
+  });
+
+  it('and private keys with secrets should be readable by their owner alone', async () => {
+    const key = await write('server.key', 'secret', 0o644);
+    const env = { DROVER_TLS_KEY: 'server.key', DROVER_KEY: 'missing.key' };
+    expect((await read(undefined, env)).warnings).toEqual([
+      `tlsKey: ${key} can be read by other users (mode 644): run: chmod 600 ${key}`,
+    ]);
+    await chmod(key, 0o600);
+    expect((await read(undefined, env)).warnings).toEqual([]);
   });
 
   it('with secrets should be readable by its owner alone', async () => {

@@ -1,3 +1,4 @@
+import { ROLES } from '@drover/protocol';
 import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../src/config/config-error.js';
 import { resolveSettings as readAll, type Sources } from '../../src/config/read-settings.js';
@@ -90,7 +91,7 @@ describe('settings', () => {
     [file({ logLevel: 'loud' }), 'logLevel: expected one of trace, debug, info'],
     [file({ url: 'ftp://a' }), 'url: expected one or more, separated by commas: an address that starts with http://'],
     [file({ queues: [] }), 'queues: expected one or more'],
-    [file({ tokens: [{ role: 'king', token: 'x' }] }), 'roles are viewer, operator, admin, client, enqueue, worker'],
+    [file({ tokens: [{ role: 'king', token: 'x' }] }), `roles are ${ROLES.join(', ')}`],
     [file({ prot: 1 }), 'file /x/drover.config.json: unknown setting "prot"; did you mean "port"?'],
     [file([]), 'expected an object of settings'],
   ])('refuse bad input %#', (sources, message) => {
@@ -108,7 +109,7 @@ describe('settings', () => {
     [['0123456789abcdef'], 'got a string at place 1'],
   ])('tell what is wrong with a token, without the token %#', (tokens, problem) => {
     const read = () => resolveSettings(file({ tokens }));
-    expect(read).toThrow(`roles are viewer, operator, admin, client, enqueue, worker, ${problem} (from file`);
+    expect(read).toThrow(`roles are ${ROLES.join(', ')}, ${problem} (from file`);
     expect(read).toThrow(expect.objectContaining({ message: expect.not.stringContaining('0123456789') }));
   });
 
