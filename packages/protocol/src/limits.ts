@@ -73,6 +73,8 @@ export const LIMITS = {
   workerQueues: 1000,
   /** Patterns for queues, or for types, of one token. */
   scopePatterns: 100,
+  /** Workers of one token on one server. */
+  tokenSessions: 1000,
   /** Job types that the cluster knows by their definitions. */
   knownTypes: 2000,
   /** Characters of the JSON Schema of one payload. A worker leaves a longer one out. */

@@ -10,6 +10,7 @@ import type { Logger } from 'pino';
 import { createAddressReader } from './access/client-address.js';
 import { createDenials } from './access/denials.js';
 import { createKnownTokens } from './access/known-tokens.js';
+import { createRequestRate } from './access/request-rate.js';
 import { createTokens } from './access/tokens.js';
 import { createWrongTokens } from './access/wrong-tokens.js';
 import { createAdmission } from './admission/admission.js';
@@ -281,10 +282,11 @@ function buildApi({ config, logger, identity, metrics, db }: Base, parts: ApiPar
   });
   const workflows = createWorkflowEngine({ db, serverId, publish, limits: config });
   const handlers = createHandlers({ engine, schedules, workflows, tokens, db, config });
-  const memory = createMemoryBudget(config.requestMemoryBytes);
-  const http = createHttpServer({ handlers, authenticator, denials, config, logger, serverId, memory });
+  const memory = createMemoryBudget(config.requestMemoryBytes, config.tokenMemoryBytes);
+  const checkRate = createRequestRate(config.tokenRequests);
+  const http = createHttpServer({ handlers, authenticator, denials, checkRate, config, logger, serverId, memory });
   const calls = createCallStream({
-    ...{ handlers, denials, logger, memory, watch: knownTokens.watch },
+    ...{ handlers, denials, checkRate, logger, memory, watch: knownTokens.watch },
     authorize: createAuthorizer(config, authenticator, { ...ROUTES[CALLED_ROUTE], action: CALLED_ROUTE }),
   });
   routeUpgrades(

@@ -11,6 +11,7 @@ import type { Logger } from 'pino';
 import { type WebSocket, WebSocketServer } from 'ws';
 import type { Denials } from '../access/denials.js';
 import type { Caller, Principal } from '../access/principal.js';
+import type { CheckRate } from '../access/request-rate.js';
 import { jsonOf } from '../base/json-text.js';
 import type { MemoryBudget, MemoryShare } from '../base/memory-budget.js';
 import { sendText } from '../sockets/text-frame.js';
@@ -28,6 +29,7 @@ type CallStreamDeps = {
   handlers: Pick<RouteHandlers, typeof CALLED_ROUTE>;
   authorize: Authorize;
   denials: Denials;
+  checkRate: CheckRate;
   /** Calls `end` when the credential of the caller becomes invalid. Returns the function that stops the watch. */
   watch(principal: Principal, end: () => void): () => void;
   logger: Logger;
@@ -45,7 +47,7 @@ const TOO_MANY = `more than ${LIMITS.callsUnderWay} calls wait for their answers
 const ROUTE = ROUTES[CALLED_ROUTE];
 
 export function createCallStream(deps: CallStreamDeps): CallStream {
-  const { handlers, authorize, denials, watch, logger, memory } = deps;
+  const { handlers, authorize, denials, checkRate, watch, logger, memory } = deps;
   const server = new WebSocketServer({ noServer: true, perMessageDeflate: false, maxPayload: MAX_FRAME_BYTES });
   const sockets = new Set<WebSocket>();
   let underWay = 0;
@@ -61,7 +63,7 @@ export function createCallStream(deps: CallStreamDeps): CallStream {
       unwatch();
       sockets.delete(socket);
     });
-    const arriving = memory.share();
+    const arriving = memory.share(caller.principal);
     socket.on('close', arriving.release);
     // before the listener of ws, which may emit the last message of this chunk
     carrier.prependListener('data', (chunk: Buffer) => {
@@ -78,8 +80,8 @@ export function createCallStream(deps: CallStreamDeps): CallStream {
       if (!call) return socket.close(POLICY_VIOLATION, 'expected the number of the call on the first line');
       if (++calls > LIMITS.callsUnderWay) return socket.close(POLICY_VIOLATION, TOO_MANY);
       underWay += 1;
-      const share = memory.share();
-      void answerCall(call, caller, { handlers, denials, logger, share }).then((text) => {
+      const share = memory.share(caller.principal);
+      void answerCall(call, caller, { handlers, denials, checkRate, logger, share }).then((text) => {
         share.release();
         // counted until it is sent, so that a client that does not read its answers cannot fill our memory
         sendText(socket, carrier, text, () => {
@@ -93,8 +95,10 @@ export function createCallStream(deps: CallStreamDeps): CallStream {
 
   return {
     async upgrade(request, socket, head) {
-      if (stopping) throw new DroverError('shutting_down', 'this server is stopping; send the request to another one');
+      if (stopping) throw stoppingError();
       const caller = await authorize(request);
+      // meanwhile it may have begun to stop
+      if (stopping) throw stoppingError();
       request.socket.setKeepAlive(true, KEEP_ALIVE_MS);
       server.handleUpgrade(request, socket, head, (opened) => accept(opened, socket, caller));
     },
@@ -115,6 +119,10 @@ export function createCallStream(deps: CallStreamDeps): CallStream {
   };
 }
 
+function stoppingError(): DroverError {
+  return new DroverError('shutting_down', 'this server is stopping; send the request to another one');
+}
+
 /** Never rejects: an error is an answer too. */
 async function answerCall(
   { number, body }: CallFrame,
@@ -122,12 +130,14 @@ async function answerCall(
   {
     handlers,
     denials,
+    checkRate,
     logger,
     share,
-  }: Pick<CallStreamDeps, 'handlers' | 'denials' | 'logger'> & { share: MemoryShare },
+  }: Pick<CallStreamDeps, 'handlers' | 'denials' | 'checkRate' | 'logger'> & { share: MemoryShare },
 ): Promise<string> {
   let status: number = ROUTE.status;
   try {
+    checkRate(by.principal);
     share.take(body.length);
     const found = await handlers[CALLED_ROUTE]({
       ...{ params: undefined, query: undefined, body, by },

@@ -15,6 +15,7 @@ import { DroverError, LIMITS } from '@drover/protocol';
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
 import type { Logger } from 'pino';
 import type { Denials } from '../access/denials.js';
+import type { CheckRate } from '../access/request-rate.js';
 import { isLoopback } from '../base/is-loopback.js';
 import type { MemoryBudget } from '../base/memory-budget.js';
 import type { ServerConfig } from '../config/server-config.js';
@@ -32,6 +33,7 @@ export type HttpServerDeps = {
   handlers: RouteHandlers;
   authenticator: Authenticator;
   denials: Denials;
+  checkRate: CheckRate;
   config: Pick<ServerConfig, 'host' | 'port' | 'tokens' | 'insecure' | 'tls'>;
   logger: Logger;
   serverId: string;
@@ -89,6 +91,7 @@ export function createHttpServer(deps: HttpServerDeps): HttpServer {
     memory,
     connections,
     authenticator,
+    checkRate: deps.checkRate,
     goneSignal: (reply) => goneSignals.of(reply.raw),
     isClosing: () => closing !== undefined,
   });

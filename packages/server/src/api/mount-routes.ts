@@ -4,6 +4,7 @@ import { DroverError, ROUTES, type Route, type RouteName } from '@drover/protoco
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import type { Caller } from '../access/principal.js';
+import type { CheckRate } from '../access/request-rate.js';
 import { jsonOf } from '../base/json-text.js';
 import type { MemoryBudget } from '../base/memory-budget.js';
 import { type Authenticator, requireAccess, UNKNOWN_PATH } from './auth.js';
@@ -16,6 +17,7 @@ import { methodsAt } from './route-paths.js';
 export type MountDeps = {
   handlers: RouteHandlers;
   authenticator: Authenticator;
+  checkRate: CheckRate;
   /** Counts the requests in progress. */
   memory: MemoryBudget;
   connections: ConnectionLimits;
@@ -72,6 +74,7 @@ function mountRoute(app: FastifyInstance, name: RouteName, deps: MountDeps): voi
       request.caller = found instanceof Promise ? await found : found;
       deps.connections.know(request.raw.socket);
       requireAccess(request.caller.principal, route);
+      deps.checkRate(request.caller.principal);
     },
     handler: async (request, reply) => {
       reply.code(route.status ?? 200);
@@ -97,7 +100,7 @@ function mountRoute(app: FastifyInstance, name: RouteName, deps: MountDeps): voi
 
 async function bodyOf(route: Route, request: FastifyRequest, reply: FastifyReply, memory: MemoryBudget) {
   const sent = request.body as SentBody | undefined;
-  const share = memory.share();
+  const share = memory.share(request.caller?.principal);
   if (sent) reply.raw.once('close', share.release);
   try {
     return await readBody(route, sent, share);

@@ -5,8 +5,8 @@
 import { DroverError } from '@drover/protocol';
 
 export type MemoryBudget = {
-  /** For one request. */
-  share(): MemoryShare;
+  /** For one request. Those with the same owner have a limit together, too. */
+  share(owner?: object): MemoryShare;
 };
 
 export type MemoryShare = {
@@ -18,13 +18,25 @@ export type MemoryShare = {
   release(): void;
 };
 
-export function createMemoryBudget(limitBytes: number): MemoryBudget {
+export function createMemoryBudget(limitBytes: number, ownerLimitBytes = limitBytes): MemoryBudget {
   let used = 0;
+  const byOwner = new WeakMap<object, { used: number }>();
+
+  function accountOf(owner: object): { used: number } {
+    const account = byOwner.get(owner) ?? { used: 0 };
+    byOwner.set(owner, account);
+    return account;
+  }
 
   return {
-    share() {
+    share(owner) {
       let own = 0;
+      const account = owner && accountOf(owner);
       function check(bytes: number): void {
+        if (account && account.used + bytes > ownerLimitBytes && account.used !== own) {
+          const message = `the requests in progress of this caller have reached its limit of ${ownerLimitBytes} bytes on this server`;
+          throw new DroverError('overloaded', message, { limit: ownerLimitBytes });
+        }
         if (used + bytes <= limitBytes || used === own) return;
         const message = `the requests in progress on this server have reached its limit of ${limitBytes} bytes`;
         throw new DroverError('overloaded', message, { limit: limitBytes });
@@ -35,9 +47,11 @@ export function createMemoryBudget(limitBytes: number): MemoryBudget {
           check(bytes);
           own += bytes;
           used += bytes;
+          if (account) account.used += bytes;
         },
         release() {
           used -= own;
+          if (account) account.used -= own;
           own = 0;
         },
       };

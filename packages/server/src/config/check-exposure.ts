@@ -13,10 +13,17 @@ const BEATS_PER_LEASE = 3;
 
 export function toServerConfig(settings: Settings, databaseUrl: string): ServerConfig {
   const { port, host, tokens, insecure, publicUrl, maxPending, poolSize, logLevel } = settings;
-  const { trustedProxies = [], wrongTokenLimit, auditEnqueues } = settings;
+  const { trustedProxies = [], wrongTokenLimit, auditEnqueues, tokenRequests } = settings;
   return {
     ...{ port, host, databaseUrl, tokens, insecure, publicUrl, maxPending, poolSize, logLevel },
-    ...{ trustedProxies, wrongTokenLimit, auditEnqueues, auditRetentionMs: settings.auditRetention },
+    ...{
+      trustedProxies,
+      wrongTokenLimit,
+      auditEnqueues,
+      tokenRequests,
+      tokenMemoryBytes: settings.tokenMemory,
+      auditRetentionMs: settings.auditRetention,
+    },
     tls: toTlsConfig(settings),
     retentionMs: settings.retention,
     requestMemoryBytes: settings.requestMemory,

@@ -49,6 +49,10 @@ export type ServerConfig = {
   /** Connections of each of the server's pools. */
   poolSize: number;
   logLevel: LogLevel;
+  /** Requests of one caller per second; 0: no limit. */
+  tokenRequests: number;
+  /** The part of `requestMemoryBytes` that one caller may take. */
+  tokenMemoryBytes: number;
   auditEnqueues: boolean;
   auditRetentionMs: number;
   /** Proxies, as addresses or ranges, whose `x-forwarded-for` is believed. */

@@ -213,6 +213,18 @@ export const SETTINGS = {
     description: 'Memory for the requests that one server handles at once; above it they are refused with status 429.',
     commands: servers,
   },
+  tokenMemory: {
+    kind: bytes(1024 ** 2, 1024 ** 4),
+    default: '128MiB',
+    description: 'The part of `requestMemory` that the requests of one caller may take on one server.',
+    commands: servers,
+  },
+  tokenRequests: {
+    kind: integer(0, 1_000_000),
+    default: 0,
+    description: 'Requests of one caller per second on one server, above which it gets status 429; 0: no limit.',
+    commands: servers,
+  },
   poolSize: {
     kind: integer(1, 1000),
     default: 4,

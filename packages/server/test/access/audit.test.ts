@@ -3,8 +3,10 @@ import { type AuditEntry, newId, ROUTES, type Route, type RouteName } from '@dro
 import { createClient } from '@drover/sdk';
 import { pino } from 'pino';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { pruneAudit } from '../../src/access/audit.js';
 import { createDenials } from '../../src/access/denials.js';
 import { type Caller, UNLIMITED } from '../../src/access/principal.js';
+import { pruneTokens } from '../../src/access/token-table.js';
 import { connectDatabase } from '../../src/db/database.js';
 import { type Answer, type ApiBench, createApiBench, errorOf, TOKENS, tokenOf } from '../api/api-bench.js';
 import { drover } from '../cli/run-cli.js';
@@ -261,6 +263,29 @@ test('the trail is read page by page, by filters, by the SDK and the command lin
   expect(shown.stdout).toMatch(/pauseQueue +queue \w+ +the-admin/);
   const refused = await api.call('/api/v1/audit', { token: tokenOf('operator') });
   expect(errorOf(refused).message).toBe('"the-operator" has the role operator, this needs auditor or admin');
+});
+
+test('rows past their retention are deleted, and tokens that were not valid for as long', async () => {
+  const { pool } = api.database;
+  const db = connectDatabase({ url: api.database.url, poolSize: 1 });
+  const [old, revoked, used] = [newId(), newId(), newId()];
+  await pool.query(
+    `insert into drover.audit (id, at, principal, kind, address, action, outcome)
+     values ($1, now() - interval '2 days', 'x', 'open', '::1', 'failJob', 'done')`,
+    [old],
+  );
+  await pool.query(
+    `insert into drover.token (id, name, role, hash, created_by, revoked_at, revoked_by)
+     values ($1, 'gone', 'viewer', '', 'x', now() - interval '2 days', 'x'), ($2, 'stays', 'viewer', '', 'x', null, null)`,
+    [revoked, used],
+  );
+  const before = (await rows()).length;
+  await pruneAudit(db.reads, 86_400_000);
+  await pruneTokens(db.reads, 86_400_000);
+  expect((await rows()).length).toBe(before - 1);
+  const { rows: kept } = await pool.query('select id from drover.token where id = any($1)', [[revoked, used]]);
+  expect(kept).toEqual([{ id: used }]);
+  await db.close();
 });
 
 test('with auditEnqueues, requests that add jobs have a row each, however they share statements', async () => {

@@ -144,6 +144,10 @@ describe('a worker with a scope', () => {
     expect(await refusalOf({ types: ['send_mail', 'charge'], queues: ['mail'] })).toBe(
       'types: "mailer" is limited to the types send_*, got charge',
     );
+    const definitions = [{ type: 'send_mail', defaults: { onFailure: 'charge' } }];
+    expect(await refusalOf({ types: ['send_mail'], queues: ['mail'], definitions })).toBe(
+      'definitions[0].defaults.onFailure: "mailer" is limited to the types send_*, got charge',
+    );
     expect(await refusalOf({ types: ['send_mail'] })).toBe(
       'queues: expected a list, because "mailer" is limited to the queues mail.*, mail',
     );

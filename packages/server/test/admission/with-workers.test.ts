@@ -16,6 +16,8 @@ beforeAll(async () => {
     host: '127.0.0.1',
     databaseUrl: database.url,
     tokens: [],
+    tokenRequests: 0,
+    tokenMemoryBytes: 128 * 1024 ** 2,
     auditEnqueues: false,
     auditRetentionMs: 400 * 86_400_000,
     trustedProxies: [],

@@ -50,6 +50,8 @@ export async function createApiBench(
     databaseUrl: database.url,
     tokens: [],
     insecure: true,
+    tokenRequests: 0,
+    tokenMemoryBytes: 128 * 1024 ** 2,
     auditEnqueues: false,
     auditRetentionMs: 400 * 86_400_000,
     trustedProxies: [],

@@ -61,6 +61,7 @@ beforeEach(async () => {
     handlers,
     authenticator,
     denials: { note() {} },
+    checkRate() {},
     config,
     logger,
     serverId: newId(),

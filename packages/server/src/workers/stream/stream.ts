@@ -10,7 +10,8 @@ import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { DroverError, LIMITS } from '@drover/protocol';
 import { type WebSocket, WebSocketServer } from 'ws';
-import type { Principal } from '../../access/principal.js';
+import { identityOf, type Principal } from '../../access/principal.js';
+import { createQuota } from '../../base/quota.js';
 import type { Stream } from '../../sockets/upgrades.js';
 import { createWorkerConnection, type WorkerConnectionDeps } from './connection.js';
 import { createFlow } from './flow.js';
@@ -27,14 +28,16 @@ type StreamDeps = WorkerConnectionDeps & {
   /** Calls `end` when the credential of the worker becomes invalid. Returns the function that stops the watch. */
   watch(principal: Principal, end: () => void): () => void;
   helloTimeoutMs?: number;
+  streamsPerCaller?: number;
 };
 
 const HELLO_TIMEOUT_MS = 10_000;
 
 export function createWorkerStream(deps: StreamDeps): WorkerStream {
-  const { helloTimeoutMs = HELLO_TIMEOUT_MS } = deps;
+  const { helloTimeoutMs = HELLO_TIMEOUT_MS, streamsPerCaller = LIMITS.tokenSessions } = deps;
   const sockets = new Set<WebSocket>();
   const server = new WebSocketServer({ noServer: true, perMessageDeflate: false, maxPayload: LIMITS.frameBytes });
+  const places = createQuota(streamsPerCaller);
   let stopping = false;
 
   function accept(socket: WebSocket, carrier: Duplex, principal: Principal): void {
@@ -76,8 +79,13 @@ export function createWorkerStream(deps: StreamDeps): WorkerStream {
 
   return {
     async upgrade(request, socket, head) {
-      if (stopping) throw new DroverError('shutting_down', 'this server is stopping');
+      if (stopping) throw stoppingError();
       const { principal } = await deps.authorize(request);
+      // meanwhile it may have begun to stop
+      if (stopping) throw stoppingError();
+      const leave = places.enter(identityOf(principal));
+      if (!leave) throw tooManyStreams(principal, streamsPerCaller);
+      request.socket.once('close', leave);
       server.handleUpgrade(request, socket, head, (opened) => accept(opened, socket, principal));
     },
     async stop(graceMs) {
@@ -90,4 +98,13 @@ export function createWorkerStream(deps: StreamDeps): WorkerStream {
       server.close();
     },
   };
+}
+
+function tooManyStreams({ name }: Principal, limit: number): DroverError {
+  const message = `"${name}" has ${limit} workers on this server already, which is the limit`;
+  return new DroverError('overloaded', message, { limit });
+}
+
+function stoppingError(): DroverError {
+  return new DroverError('shutting_down', 'this server is stopping');
 }

@@ -4,7 +4,14 @@ import type { ServerConfig } from '../../../src/config/server-config.js';
 export function serverConfig(databaseUrl: string): ServerConfig {
   return {
     ...{ port: 0, host: '127.0.0.1', databaseUrl, tokens: [], insecure: true, publicUrl: undefined },
-    ...{ auditEnqueues: false, auditRetentionMs: 1e10, trustedProxies: [], wrongTokenLimit: 60 },
+    ...{
+      tokenRequests: 0,
+      tokenMemoryBytes: 1024 ** 3,
+      auditEnqueues: false,
+      auditRetentionMs: 1e10,
+      trustedProxies: [],
+      wrongTokenLimit: 60,
+    },
     ...{ retentionMs: 86_400_000, payloadLimitBytes: 1_048_576, resultLimitBytes: 1_048_576 },
     ...{
       beatMs: 500,
