@@ -91,14 +91,7 @@ describe('settings', () => {
     [file({ logLevel: 'loud' }), 'logLevel: expected one of trace, debug, info'],
     [file({ url: 'ftp://a' }), 'url: expected one or more, separated by commas: an address that starts with http://'],
     [file({ queues: [] }), 'queues: expected one or more'],
-<<<<<<< HEAD
     [file({ tokens: [{ role: 'king', token: 'x' }] }), `roles are ${ROLES.join(', ')}`],
-=======
-    [
-      file({ tokens: [{ role: 'king', token: 'x' }] }),
-      'roles are viewer, operator, admin, client, enqueue, worker, auditor',
-    ],
->>>>>>> 741d69a (Show that a server starts with the first token of the database)
     [file({ prot: 1 }), 'file /x/drover.config.json: unknown setting "prot"; did you mean "port"?'],
     [file([]), 'expected an object of settings'],
   ])('refuse bad input %#', (sources, message) => {
@@ -116,11 +109,7 @@ describe('settings', () => {
     [['0123456789abcdef'], 'got a string at place 1'],
   ])('tell what is wrong with a token, without the token %#', (tokens, problem) => {
     const read = () => resolveSettings(file({ tokens }));
-<<<<<<< HEAD
-    expect(read).toThrow(`roles are $ROLES.join(', '), $problem(from file`);
-=======
-    expect(read).toThrow(`roles are viewer, operator, admin, client, enqueue, worker, auditor, $problem(from file`);
->>>>>>> 741d69a (Show that a server starts with the first token of the database)
+    expect(read).toThrow(`roles are ${ROLES.join(', ')}, ${problem} (from file`);
     expect(read).toThrow(expect.objectContaining({ message: expect.not.stringContaining('0123456789') }));
   });
 
