@@ -15,6 +15,9 @@ export type JsonShape = {
 /** What a list or an object costs, compared with a number. */
 const CONTAINER_VALUES = 5;
 
+/** Characters outside strings for each value, at most: what else is there, such as blanks, only costs time. */
+const PLAIN_PER_VALUE = 12;
+
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const COMMA = 0x2c;
@@ -31,11 +34,16 @@ export function jsonShape(text: string, most = UNBOUNDED): JsonShape {
   let depth = 0;
   let deepest = 0;
   let values = 0;
+  let plainEnd = PLAIN_PER_VALUE * most.values;
   for (let place = 0; place < text.length && values <= most.values && deepest <= most.depth; place++) {
+    if (place > plainEnd) return { depth: deepest, values: Number.POSITIVE_INFINITY };
     switch (text.charCodeAt(place)) {
-      case QUOTE:
-        place = endOfString(text, place);
+      case QUOTE: {
+        const end = endOfString(text, place);
+        plainEnd += end - place;
+        place = end;
         break;
+      }
       case OPENING_BRACKET:
       case OPENING_BRACE:
         depth += 1;

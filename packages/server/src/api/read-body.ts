@@ -7,6 +7,7 @@
  */
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { checkJsonShape, DroverError, invalidInput, LIMITS, type Route } from '@drover/protocol';
 import type { z } from 'zod';
 import { jsonProblem } from '../base/json-problem.js';
@@ -21,6 +22,8 @@ export type SentBody = { stream: IncomingMessage; mediaType: string };
 
 /** Bytes of memory for one parsed value, approximately. */
 const VALUE_BYTES = 64;
+
+const LARGE_BYTES = 4 * 1024 * 1024;
 
 /** Throws invalid_request with the error in the input. */
 export function parseWith(schema: z.ZodType, input: unknown): unknown {
@@ -37,7 +40,7 @@ function fieldsOf(schema: z.ZodType): string[] {
 
 /** The body as its route expects it. A route without a body refuses one instead of ignoring it. */
 export async function readBody(route: Route, sent: SentBody | undefined, memory: MemoryShare): Promise<unknown> {
-  const text = sent ? readText(await receive(sent.stream, route.bodyBytes ?? LIMITS.bodyBytes, memory)) : '';
+  const text = sent ? await readText(await receive(sent.stream, route.bodyBytes ?? LIMITS.bodyBytes, memory)) : '';
   const expected = route.bodyType ?? JSON_TYPE;
   if (sent && text !== '' && sent.mediaType !== expected) {
     throw new DroverError('unsupported_media_type', `content-type: expected ${expected}, got ${sent.mediaType}`);
@@ -82,9 +85,13 @@ function interrupted(cause: Error): DroverError {
   return new DroverError('invalid_request', message, undefined, { cause });
 }
 
-function readText(body: Buffer): string {
+/** Large bodies are read in several turns of the event loop, so that no turn takes long. */
+async function readText(body: Buffer): Promise<string> {
+  if (body.length > LARGE_BYTES) await nextTurn();
   if (!isUtf8(body)) throw new DroverError('invalid_json', 'the body is not valid JSON: it is not UTF-8');
-  return body.toString('utf8');
+  const text = body.toString('utf8');
+  if (body.length > LARGE_BYTES) await nextTurn();
+  return text;
 }
 
 /** Undefined for an empty body: some clients send the content type with it. */
