@@ -22,6 +22,8 @@ import type { Fault, FaultResult } from './faults/fault.js';
 import { breakForever, carryOut, isAnswering } from './faults/nemesis.js';
 import { planFaults } from './faults/plan.js';
 import { createPlanter } from './faults/plant.js';
+import { startAssault } from './hostile/assault.js';
+import { HOSTILE } from './hostile/hostile.js';
 import type { LoadCount, LoadSettings } from './load/load.js';
 import { type ChaosOptions, commandOf, readOptions, USAGE, UsageError } from './options.js';
 import { createRandom, type Random } from './random.js';
@@ -119,7 +121,10 @@ async function perform(run: Run): Promise<Finding[]> {
   const plan = planOf(run, units, random.fork('nemesis'));
   const began = nowMs();
   const faults = await carryOut(plan, { units, database, databaseClock, databaseTroubles, planter }, say, signal);
+  const assault = options.nemesis === 'hostile' ? await startAssault(units, options.seed) : undefined;
+  closing.push(() => assault?.kill());
   const core = await endFaults(run, units, began, random.fork('core'));
+  const assaulted = await assault?.end();
   clearInterval(counting);
   const count = await load.stop();
   say(`the load has ended: ${describeLoad(count)}`);
@@ -129,7 +134,7 @@ async function perform(run: Run): Promise<Finding[]> {
   say(`${await countCopies(pool)} batches were added by COPY since the database last crashed`);
   await stopUnits(units, core);
   await watch.finish();
-  return judge(run, pool, { units, instances, databaseTroubles, faults, recovery, drained, watch });
+  return judge(run, pool, { units, instances, databaseTroubles, faults, recovery, drained, watch, assault: assaulted });
 }
 
 async function startDatabase({ options, folder, closing }: Run, network: Network) {
@@ -255,12 +260,15 @@ type Seen = {
   recovery: Evidence['recovery'];
   drained: boolean;
   watch: Watch;
+  assault: Evidence['assault'];
 };
 
 async function judge({ folder }: Run, pool: pg.Pool, { watch, ...seen }: Seen): Promise<Finding[]> {
   say('checking');
   sayEndings(seen.instances);
-  const { verdicts, repairs } = watch;
+  const { repairs } = watch;
+  // its sessions end when it goes, as they should
+  const verdicts = watch.verdicts.filter(({ unit }) => unit !== HOSTILE);
   const troubles = seen.units.map((unit) => ({ name: unit.name, troubles: unit.troubles }));
   const { instances, faults, databaseTroubles } = seen;
   const notes = { instances, troubles, databaseTroubles, verdicts, repairs, faults };

@@ -6,6 +6,7 @@
  * database says. The database is what is tested: a rule compares it, and never excuses one of its rows by another.
  */
 import type { FaultResult } from '../faults/fault.js';
+import type { Assault } from '../hostile/hostile.js';
 import type { Instance, Trouble, Unit } from '../system/units.js';
 import type { Grant, Grants } from './audit.js';
 import type { JobRecord } from './jobs.js';
@@ -59,6 +60,8 @@ export type Evidence = {
   /** Lines of all servers, as they logged them. */
   serverLog: readonly string[];
   databaseLog: readonly string[];
+  /** Absent without a hostile peer. */
+  assault?: Assault | undefined;
   drained: boolean;
   leaseMs: number;
   /** Longest time from a worker's last sign of life to its being declared dead. */

@@ -20,6 +20,7 @@ export type Observed = Pick<
   | 'databaseTroubles'
   | 'faults'
   | 'recovery'
+  | 'assault'
   | 'drained'
   | 'leaseMs'
   | 'verdictMs'

@@ -35,6 +35,11 @@ function goneMs({ databaseTroubles }: Evidence, { seenAt }: Repair): number {
   return before.reduce((sum, { from, to }) => sum + Math.min(to, seenAt) - from, 0);
 }
 
+/** Beside a hostile peer beats may be late, and a worker then moves to another server at any time. */
+function movesBeside({ assault }: Evidence): readonly Span[] {
+  return assault ? [{ from: Number.NEGATIVE_INFINITY, to: Number.POSITIVE_INFINITY }] : [];
+}
+
 function causesOf(evidence: Evidence, { kind }: Repair): readonly Span[] {
   const { units, databaseTroubles, instances, verdicts } = evidence;
   switch (kind) {
@@ -43,7 +48,7 @@ function causesOf(evidence: Evidence, { kind }: Repair): readonly Span[] {
       const ofServers = units.filter(({ role }) => role === 'server').flatMap(({ troubles }) => troubles);
       // a worker that was cut off moves, too
       const cuts = units.flatMap(({ troubles }) => troubles.filter(({ what }) => what.startsWith('cut off')));
-      return [...ofServers, ...cuts, ...databaseTroubles];
+      return [...ofServers, ...cuts, ...databaseTroubles, ...movesBeside(evidence)];
     }
     // a claim for a session that was just ending
     case 'orphaned_job': {

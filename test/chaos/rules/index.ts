@@ -4,6 +4,9 @@ import { cancelHolds } from './c1-cancel-holds.js';
 import { undeliveredUsesNoAttempt } from './d9-no-attempt-for-undelivered.js';
 import { repairsExplained } from './d10-repairs-explained.js';
 import { faultsHappened } from './f-faults-happened.js';
+import { memoryStays } from './h1-memory-stays.js';
+import { eventLoopRuns } from './h2-event-loop-runs.js';
+import { attacksHappened } from './h3-attacks-happened.js';
 import { everyJobEnds } from './l1-every-job-ends.js';
 import { everythingDrains } from './l2-drained.js';
 import { everyoneRecovers } from './l3-recovered.js';
@@ -51,6 +54,7 @@ export const RULES: readonly Rule[] = [
   ...[undeliveredUsesNoAttempt, repairsExplained],
   ...[cancelHolds, pauseHolds, resultIsAnswered, delayIsKept, expiryIsKept, timeoutIsKept],
   ...[everyJobEnds, everythingDrains, everyoneRecovers, serversStay, movesAreLegal, faultsHappened],
+  ...[memoryStays, eventLoopRuns, attacksHappened],
 ];
 
 export function checkRules(evidence: Evidence): Finding[] {

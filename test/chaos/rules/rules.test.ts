@@ -1,6 +1,7 @@
 /** Every rule of the fault suite passes on a good run and fails on one with a planted fault. */
 import { describe, expect, test } from 'vitest';
 import { grantKey } from '../evidence/journals.js';
+import type { ServerHealth } from '../hostile/hostile.js';
 import { checkRules, RULES } from './index.js';
 import { declareDead, emptyRun, goodRun, killWorker, type Made, WALL_MS } from './support/made-run.js';
 
@@ -10,9 +11,19 @@ function redCodes(made: Made): string[] {
     .map(({ code }) => code);
 }
 
+/** A hostile peer beside the run. */
+function attack(made: Made, health: Partial<ServerHealth> = {}, rounds = 5): void {
+  const server = { server: 'server1', peakBytes: 300 * 1024 ** 2, loopP99Ms: 20, ...health };
+  made.assault = { attacks: { frames: rounds }, servers: [server] };
+}
+
 type Plant = [code: string, what: string, plant: (made: Made) => unknown];
 
 const PLANTS: Plant[] = [
+  ['H1', 'a server took 2 GiB', (made) => attack(made, { peakBytes: 2 * 1024 ** 3 })],
+  ['H1', 'a server was not measured', (made) => attack(made, { peakBytes: 0 })],
+  ['H2', 'an event loop was blocked', (made) => attack(made, { loopP99Ms: 900 })],
+  ['H3', 'an attack never ran', (made) => attack(made, {}, 0)],
   [
     'S1',
     'an acknowledged job is gone',
@@ -451,6 +462,13 @@ describe('a rule accepts', () => {
     made.add({ id: 'repeated', runs, row: { lost: 1 } });
     killWorker(made, made.worker2, 1000, { [grantKey('repeated', 1)]: 'succeeded' });
     declareDead(made, made.worker2, 6500, true);
+    expect(redCodes(made)).toEqual([]);
+  });
+
+  test('H1 to H3: a hostile peer that does no harm; D10: a worker that moved beside it', () => {
+    const made = emptyRun();
+    attack(made);
+    made.repairs.push({ kind: 'unknown_to_worker', count: 3, address: '10.0.0.1', seenAt: 9000 });
     expect(redCodes(made)).toEqual([]);
   });
 

@@ -14,6 +14,7 @@ import { processKey } from '../../evidence/evidence.js';
 import { grantKey, type JournalEntry } from '../../evidence/journals.js';
 import { type Action, type AddedJob, ledgerOf } from '../../evidence/ledger.js';
 import type { FaultResult } from '../../faults/fault.js';
+import type { Assault } from '../../hostile/hostile.js';
 
 export const LEASE_MS = 3000;
 export const VERDICT_MS = 7000;
@@ -55,6 +56,7 @@ export type Made = {
   databaseTroubles: Trouble[];
   faults: FaultResult[];
   recovery: { what: string; ok: boolean }[];
+  assault?: Assault;
   serverLog: string[];
   databaseLog: string[];
   drained: boolean;
