@@ -88,7 +88,11 @@ describeMistakes('requests', [
     'backoff.delay: expected a duration such as "30s", "10m", "2h", "3d", or milliseconds, got nothing',
   ],
   ['too many tags', post(JOBS, { type: 'mail', tags: Array(21).fill('x') }), 'tags: expected at most 20 items, got 21'],
-  ['an id that is not a UUID', post(JOBS, { type: 'mail', id: 'order-4711' }), 'id: expected a UUID, got "order-4711"'],
+  [
+    'an id that is not a UUID',
+    post(JOBS, { type: 'mail', id: 'order-4711' }),
+    'id: expected a UUID (idempotencyKey takes any text), got "order-4711"',
+  ],
   [
     'a wrong job of a batch',
     post(`${JOBS}/batch`, { jobs: [{ type: 'mail' }, { type: '' }] }),

@@ -66,7 +66,7 @@ describeMistakes('drover.enqueue', [
   [
     'an id that is not a UUID',
     sql(`select drover.enqueue('mail', '{}', '{"id": "order-4711"}')`),
-    'drover: id: expected a UUID, got "order-4711"',
+    'drover: id: expected a UUID (idempotencyKey takes any text), got "order-4711"',
   ],
 ]);
 
