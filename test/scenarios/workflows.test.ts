@@ -1,5 +1,5 @@
 /** Runs of workflows over two servers, by the HTTP API, with workers of the SDK. */
-import type { Run, RunWithSteps, Workflow } from '@drover/protocol';
+import type { Job, JobRun, Run, RunWithSteps, Workflow } from '@drover/protocol';
 import { defineJob } from '@drover/sdk';
 import { createWorker, type Worker } from '@drover/sdk/worker';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -12,6 +12,8 @@ let first: ServerProcess;
 let second: ServerProcess;
 let worker: Worker;
 const undone: unknown[] = [];
+/** What handlers and listeners were told of their run. */
+const told: (JobRun | undefined)[] = [];
 
 const fetchSite = defineJob<{ url: string }, { pages: string[] }>({
   type: 'site.fetch',
@@ -19,7 +21,10 @@ const fetchSite = defineJob<{ url: string }, { pages: string[] }>({
 });
 const parsePage = defineJob<{ page: string }, { words: number }>({
   type: 'page.parse',
-  run: ({ payload }) => ({ words: payload.page.length }),
+  run: ({ payload, run }) => {
+    told.push(run);
+    return { words: payload.page.length };
+  },
 });
 const makeReport = defineJob<{ words: number[] }, number>({
   type: 'report.make',
@@ -67,6 +72,9 @@ beforeAll(async () => {
   const logger = { debug() {}, info() {}, warn() {}, error() {} };
   const jobs = [fetchSite, parsePage, makeReport, breakable, undo, wait];
   worker = createWorker({ url: [first.url, second.url], jobs, logger });
+  worker.on('succeeded', ({ type, run }) => {
+    if (type === 'report.make') told.push(run);
+  });
   await worker.start();
 });
 afterAll(() => worker.stop());
@@ -113,6 +121,20 @@ test('J8: a workflow runs its steps in order, maps over a list, and gives its ou
   ]);
   expect(await call('POST', '/runs', { workflow: 'crawl', id })).toMatchObject({ id, state: 'succeeded' });
   expect(await call('GET', '/runs?workflow=crawl')).toMatchObject({ items: [{ id }], nextCursor: null });
+});
+
+test('D4: a step knows its run, and the jobs of a run can be found', async () => {
+  await call<Workflow>('PUT', '/workflows/crawl', crawl);
+  told.length = 0;
+  const id = await start('crawl', { url: 'https://example.com' });
+  await ended(id);
+  const steps = [...[0, 1, 2].map((item) => ({ id, step: 'parse', item })), { id, step: 'report', item: null }];
+  const order = (runs: typeof told) => runs.map((run) => JSON.stringify(run)).sort();
+  expect(order(told)).toEqual(order(steps));
+  const { items } = await call<{ items: Job[] }>('GET', `/jobs?run=${id}`, undefined, second);
+  const runs = items.map(({ run }) => run ?? undefined);
+  expect(order(runs)).toEqual(order([{ id, step: 'fetch', item: null }, ...steps]));
+  expect(await call('GET', `/jobs/${items[0]?.id}`)).toMatchObject({ run: items[0]?.run });
 });
 
 test('J8: a failed run undoes what has succeeded, and can be retried once the cause is gone', async () => {

@@ -57,6 +57,7 @@ export {
   enqueuedSchema,
   type Job,
   type JobError,
+  type JobRun,
   type JobWithAttempts,
   jobErrorSchema,
   jobSchema,
@@ -69,6 +70,7 @@ export {
   type NewJob,
   type NewJobInput,
   newJobSchema,
+  runOfOptions,
   type Warning,
 } from './job.js';
 export {

@@ -59,12 +59,27 @@ export type Attempt = z.infer<typeof attemptSchema>;
 /** The schedule that created the job, and the nominal time of the occurrence. */
 const jobOccurrenceSchema = z.object({ schedule: z.string(), nominalAt: z.string() });
 
+/** The run of a workflow that the job belongs to, the step that it is, and the item of a map. */
+const jobRunSchema = z.object({ id: z.string(), step: z.string(), item: z.int().nullable() });
+export type JobRun = z.infer<typeof jobRunSchema>;
+
 /** What a worker reads of the options of a job. */
 export const assignedOptionsSchema = z.object({
   ...storedOptionsShape,
   onLost: jobOptionsShape.onLost,
   occurrence: jobOccurrenceSchema.optional(),
+  runId: z.string().optional(),
+  step: z.string().optional(),
+  item: z.int().optional(),
 });
+
+/** From the options of a job as they are stored and assigned. Undefined: the job belongs to no run. */
+export function runOfOptions(
+  options: Pick<z.infer<typeof assignedOptionsSchema>, 'runId' | 'step' | 'item'>,
+): JobRun | undefined {
+  const { runId, step, item = null } = options;
+  return runId === undefined || step === undefined ? undefined : { id: runId, step, item };
+}
 
 export const jobSchema = z.object({
   id: z.string(),
@@ -87,6 +102,7 @@ export const jobSchema = z.object({
   worker: z.string().nullable(),
   parentId: z.string().nullable(),
   occurrence: jobOccurrenceSchema.nullable(),
+  run: jobRunSchema.nullable(),
   progress: z.unknown().nullable(),
   result: z.unknown().nullable(),
   error: jobErrorSchema.nullable(),

@@ -101,6 +101,7 @@ export const listJobsQuery = z.strictObject({
   idPrefix: idPrefixSchema.optional(),
   parent: idSchema.optional(),
   schedule: nameSchema.optional(),
+  run: idSchema.optional(),
   createdAfter: timeSchema.optional(),
   createdBefore: timeSchema.optional(),
   finishedAfter: timeSchema.optional(),

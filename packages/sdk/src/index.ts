@@ -12,6 +12,7 @@ export {
   type ErrorCode,
   type Job,
   type JobError,
+  type JobRun,
   type JobState,
   type JobType,
   type JobTypeWithSchema,

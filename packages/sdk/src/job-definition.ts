@@ -2,7 +2,7 @@
  * The types of a job: its definition, the context of its handler and the options of an enqueue. They share one file
  * because they refer to each other: a handler enqueues children, which are named by their definitions.
  */
-import type { JobDefaultsInput, JobOptionsInput, NewJob } from '@drover/protocol';
+import type { JobDefaultsInput, JobOptionsInput, JobRun, NewJob } from '@drover/protocol';
 import type { Snooze } from './errors.js';
 import type { ProcessIsolation } from './isolation-option.js';
 import type { LogFields } from './logger.js';
@@ -95,6 +95,8 @@ export type JobContext<Payload = unknown> = {
   readonly idempotencyKey: string;
   /** The schedule that created this job and its nominal time. Undefined for other jobs. */
   readonly occurrence: { readonly schedule: string; readonly nominalAt: string } | undefined;
+  /** The run of a workflow, the step that this job is, and its place in a map. Undefined for other jobs. */
+  readonly run: JobRun | undefined;
   readonly log: JobLog;
   /** Reports progress. Only the latest value is kept; it is sent a few times per second. */
   readonly progress: (value: unknown) => void;

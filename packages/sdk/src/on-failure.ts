@@ -49,6 +49,12 @@ function failureContext(context: JobContext<FollowerPayload>): FailureContext {
   const { id, type, queue, attempt, maxAttempts, fence, idempotencyKey } = context;
   return {
     ...{ job, error, id, type, queue, attempt, maxAttempts, fence, idempotencyKey, occurrence: context.occurrence },
-    ...{ signal: context.signal, log: context.log, progress: context.progress, enqueue: context.enqueue },
+    ...{
+      run: context.run,
+      signal: context.signal,
+      log: context.log,
+      progress: context.progress,
+      enqueue: context.enqueue,
+    },
   };
 }

@@ -65,6 +65,8 @@ export type JobFilter = {
   parent?: string | undefined;
   /** The name of the schedule that added them. */
   schedule?: string | undefined;
+  /** The id of the run of a workflow that they belong to. */
+  run?: string | undefined;
   createdAfter?: string | Date | undefined;
   createdBefore?: string | Date | undefined;
   finishedAfter?: string | Date | undefined;

@@ -2,7 +2,7 @@
  * The context of one attempt's handler. Everything except the payload is created on first use, so a job that only
  * reads its payload pays for nothing else.
  */
-import { DroverError, LIMITS, type NewJob } from '@drover/protocol';
+import { DroverError, LIMITS, type NewJob, runOfOptions } from '@drover/protocol';
 import { checkPayload, definitionOf, encodeChecked, jobText } from '../encode-job.js';
 import type {
   EnqueueChild,
@@ -71,6 +71,10 @@ export class AttemptContext implements JobContext {
 
   get occurrence(): JobContext['occurrence'] {
     return this.#attempt.assignment.options?.occurrence;
+  }
+
+  get run(): JobContext['run'] {
+    return runOfOptions(this.#attempt.assignment.options ?? {});
   }
 
   get log(): JobLog {

@@ -3,7 +3,7 @@
  * exactly one of the other events when its handler has settled. The outcome is on its way to a server then; whether the
  * server still wants it is decided there. An event is made only for listeners.
  */
-import type { JobError, Outcome } from '@drover/protocol';
+import { type JobError, type Outcome, runOfOptions } from '@drover/protocol';
 import type { JobContext } from '../job-definition.js';
 import type { Logger } from '../logger.js';
 import type { Attempt } from './attempt.js';
@@ -13,7 +13,7 @@ import { type Failure, THROWN } from './outcome.js';
 /** One attempt of a job, with the names of a handler's context. */
 export type AttemptInfo = Pick<
   JobContext,
-  'id' | 'type' | 'queue' | 'attempt' | 'maxAttempts' | 'fence' | 'occurrence'
+  'id' | 'type' | 'queue' | 'attempt' | 'maxAttempts' | 'fence' | 'occurrence' | 'run'
 > & {
   /** As it was sent: before the schema. */
   readonly payload: unknown;
@@ -93,7 +93,8 @@ function tellFailure(deps: Dependencies, attempt: Attempt, outcome: Failure): vo
 export function infoOf({ assignment }: Attempt): AttemptInfo {
   const { id, type, queue, attempt, maxAttempts, fence, options, payload } = assignment;
   const { occurrence } = options ?? {};
-  return { id, type, queue, attempt, maxAttempts, fence, occurrence, payload };
+  const run = runOfOptions(options ?? {});
+  return { id, type, queue, attempt, maxAttempts, fence, occurrence, run, payload };
 }
 
 function endOf(attempt: Attempt, { runMs }: { runMs: number }): EndedAttempt {

@@ -83,6 +83,6 @@ export function shownJob(changes: Partial<JobWithAttempts>): JobWithAttempts {
       worker: null,
       parentId: null,
     },
-    ...{ occurrence: null, progress: null, ...times, ...options, ...changes },
+    ...{ occurrence: null, run: null, progress: null, ...times, ...options, ...changes },
   };
 }

@@ -44,6 +44,7 @@ export function jobText(job: Job | JobWithAttempts, format: TextFormat): string 
     ['retention', job.retention === null ? null : formatDuration(job.retention)],
     ['parent', job.parentId],
     ['schedule', job.occurrence && `${job.occurrence.schedule} for ${time(job.occurrence.nominalAt)}`],
+    ['run', job.run && `${job.run.id}, step ${job.run.step}${job.run.item === null ? '' : `, item ${job.run.item}`}`],
     ['payload', jsonText(job.payload)],
     ['progress', jsonText(job.progress)],
     ['result', jsonText(job.result)],

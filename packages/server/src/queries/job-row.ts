@@ -2,7 +2,14 @@
  * Converts rows of the job tables to jobs of the API. Both tables are read through one list of columns, so that a
  * query can union them and other code need not know which table a job is in. Stored JSON stays text on its way.
  */
-import { type Attempt, type Job, type JobState, type LargeJobPart, STORED_OPTION_NAMES } from '@drover/protocol';
+import {
+  type Attempt,
+  type Job,
+  type JobState,
+  type LargeJobPart,
+  runOfOptions,
+  STORED_OPTION_NAMES,
+} from '@drover/protocol';
 import { isoTime, isoTimeOrNull } from '../base/iso-time.js';
 import { hiddenError, hiddenErrorText, hiddenJson } from './hidden.js';
 
@@ -44,7 +51,7 @@ export type JobRow = {
   priority: number;
   attempt: number;
   max_attempts: number;
-  options: (StoredOptions & Partial<Pick<Job, 'occurrence'>>) | null;
+  options: (StoredOptions & Partial<Pick<Job, 'occurrence'>> & Parameters<typeof runOfOptions>[0]) | null;
   tags: string[] | null;
   hold_if_lost: boolean;
   run_at: Date;
@@ -112,6 +119,7 @@ function fieldsOf(row: JobRow): Omit<Job, 'payload' | 'progress' | 'result' | 'e
     worker: row.worker,
     parentId: row.parent_id,
     occurrence: row.options?.occurrence ?? null,
+    run: runOfOptions(row.options ?? {}) ?? null,
   };
 }
 

@@ -79,6 +79,7 @@ const PREDICATES: Record<FilterName, (value: string, bind: Bind) => string> = {
   },
   parent: (value, bind) => `parent_id = ${bind(value)}::uuid`,
   schedule: (value, bind) => `schedule = ${bind(value)}`,
+  run: (value, bind) => `run_id = ${bind(value)}::uuid`,
   createdAfter: (value, bind) => `created_at >= ${bind(value)}::timestamptz`,
   createdBefore: (value, bind) => `created_at < ${bind(value)}::timestamptz`,
   finishedAfter: (value, bind) => `finished_at >= ${bind(value)}::timestamptz`,
@@ -201,8 +202,8 @@ function lanePredicates(lanes: LanesInScope | undefined, filters: ListFilters, b
     names === undefined ? [] : [`${column} = any(${bind(names)})`];
   const each = queues ?? types;
   if (each === undefined) return [[]];
-  const { queue, type, parent, schedule, idPrefix } = filters;
-  const isNarrow = [queue, type, parent, schedule, idPrefix].some((filter) => filter !== undefined);
+  const { queue, type, parent, schedule, run, idPrefix } = filters;
+  const isNarrow = [queue, type, parent, schedule, run, idPrefix].some((filter) => filter !== undefined);
   if (isNarrow || each.length > MAX_LANE_BRANCHES) return [[...oneOf('queue', queues), ...oneOf('type', types)]];
   const column = queues === undefined ? 'type' : 'queue';
   return each.map((name) => [`${column} = ${bind(name)}`, ...(queues === undefined ? [] : oneOf('type', types))]);

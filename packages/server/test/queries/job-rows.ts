@@ -11,6 +11,7 @@ export type GivenRow = {
   tags?: string[];
   parentId?: string | null;
   schedule?: string | null;
+  runId?: string | null;
   createdAt?: Date;
   finishedAt?: Date;
 };
@@ -27,6 +28,7 @@ export function toRow(given: GivenRow): MadeRow {
     tags: given.tags ?? [],
     parentId: given.parentId ?? null,
     schedule: given.schedule ?? null,
+    runId: given.runId ?? null,
     createdAt,
     finishedAt: isFinished(given.state) ? (given.finishedAt ?? createdAt) : undefined,
   };
@@ -34,20 +36,20 @@ export function toRow(given: GivenRow): MadeRow {
 
 export async function insertJobRows(pool: pg.Pool, rows: readonly MadeRow[]): Promise<void> {
   const json = JSON.stringify(rows.map((row) => ({ ...row, tags: row.tags.length > 0 ? row.tags : null })));
-  const columns = `id uuid, state drover.job_state, queue text, type text, tags text[], "parentId" uuid, schedule text, "createdAt" timestamptz, "finishedAt" timestamptz`;
+  const columns = `id uuid, state drover.job_state, queue text, type text, tags text[], "parentId" uuid, schedule text, "runId" uuid, "createdAt" timestamptz, "finishedAt" timestamptz`;
   await writeUnguarded(
     pool,
-    `insert into drover.job (id, state, queue, type, tags, parent_id, schedule, created_at, run_at, session_id, max_attempts, payload)
-     select id, state, queue, type, tags, "parentId", schedule, "createdAt", "createdAt",
+    `insert into drover.job (id, state, queue, type, tags, parent_id, schedule, run_id, created_at, run_at, session_id, max_attempts, payload)
+     select id, state, queue, type, tags, "parentId", schedule, "runId", "createdAt", "createdAt",
        case when state in ('running', 'unknown') then gen_random_uuid() end, 10, '{}'
      from json_to_recordset($1) as r(${columns})
      where "finishedAt" is null`,
     [json],
   );
   await pool.query(
-    `insert into drover.job_history (id, state, queue, type, tags, parent_id, schedule, created_at, run_at, finished_at,
+    `insert into drover.job_history (id, state, queue, type, tags, parent_id, schedule, run_id, created_at, run_at, finished_at,
        fence, attempt, max_attempts, lost_attempts, priority, payload)
-     select id, state, queue, type, tags, "parentId", schedule, "createdAt", "createdAt", "finishedAt", 1, 1, 10, 0, 0, '{}'
+     select id, state, queue, type, tags, "parentId", schedule, "runId", "createdAt", "createdAt", "finishedAt", 1, 1, 10, 0, 0, '{}'
      from json_to_recordset($1) as r(${columns})
      where "finishedAt" is not null`,
     [json],

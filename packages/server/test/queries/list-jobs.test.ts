@@ -65,6 +65,7 @@ describe('filters', () => {
       tags: fc.subarray(['red', 'green']),
       parentId: fc.constantFrom(null, ...PARENTS),
       schedule: fc.constantFrom(null, 'nightly', 'hourly'),
+      runId: fc.constantFrom(null, ...PARENTS),
       createdAt: fc.constantFrom(...times),
       laterMs: fc.constantFrom(0, 1000, DAY_MS),
       kind: fc.constantFrom('v7', 'v7', 'slow', 'fast', 'v4', 'keyed'),
@@ -82,6 +83,7 @@ describe('filters', () => {
     tag: maybe(fc.constantFrom('red', 'none')),
     parent: maybe(fc.constantFrom(...PARENTS)),
     schedule: maybe(fc.constantFrom('nightly', 'none')),
+    run: maybe(fc.constantFrom(...PARENTS)),
     createdAfter: time,
     createdBefore: time,
     finishedAfter: time,
@@ -103,6 +105,7 @@ describe('filters', () => {
       (filter.tag === undefined || row.tags.includes(filter.tag)) &&
       (filter.parent === undefined || row.parentId === filter.parent) &&
       (filter.schedule === undefined || row.schedule === filter.schedule) &&
+      (filter.run === undefined || row.runId === filter.run) &&
       isFrom(row.createdAt, filter.createdAfter) &&
       isUntil(row.createdAt, filter.createdBefore)
     );

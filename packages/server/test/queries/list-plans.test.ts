@@ -33,11 +33,12 @@ beforeAll(async () => {
     || '8' || substr(md5(n::text), 1, 15) end)::uuid`;
   const names = `case when n % 1000 = 0 then 'rare' else 'default' end, 'type' || n % 20,
     case when n % 100 = 9 then ${parent('n % 3')} when n % 10000 = 8 then ${parent(7)} end,
+    case when n % 1000 = 11 then ${parent('n % 3')} end,
     case when n % 10 = 1 then 'hourly' when n % 10000 = 5 then 'yearly' end,
     case when n % 10000 = 7 then array['rare'] when n % 5 = 0 then array['common'] end`;
   await database.pool.query(`
     insert into drover.job_history (id, created_at, run_at, finished_at, fence, attempt, max_attempts, lost_attempts,
-      priority, payload, state, queue, type, parent_id, schedule, tags)
+      priority, payload, state, queue, type, parent_id, run_id, schedule, tags)
     select ${id}, at, at, at + interval '1 s', 1, 1, 10, 0, 0, '{"name": "Ada"}',
       (case when n % 50 = 1 then 'failed' when n % 50 = 2 then 'cancelled' else 'succeeded' end)::drover.job_state, ${names}
     from (
@@ -45,7 +46,7 @@ beforeAll(async () => {
       from generate_series(1, ${FINISHED_ROWS - 1}) n
     ) numbered`);
   await database.pool.query(`
-    insert into drover.job (id, created_at, run_at, max_attempts, payload, state, session_id, queue, type, parent_id, schedule, tags)
+    insert into drover.job (id, created_at, run_at, max_attempts, payload, state, session_id, queue, type, parent_id, run_id, schedule, tags)
     select ${id}, at, at, 10, '{"name": "Ada"}',
       (case when n % 20 = 3 then 'scheduled' when n % 1000 = 7 then 'running' else 'ready' end)::drover.job_state,
       case when n % 20 <> 3 and n % 1000 = 7 then gen_random_uuid() end, ${names}
@@ -137,6 +138,8 @@ describe('the history is never read as a whole', () => {
     ['a parent of few', { parent: PARENT.replace(/.$/, '7') }],
     ['a schedule that is not there', { schedule: 'none' }],
     ['a rare schedule', { schedule: 'yearly' }],
+    ['a run', { run: PARENT }],
+    ['a run of none', { run: newId() }],
     ['the beginning of no id', { idPrefix: 'abcdef' }],
     ['created before the oldest', { createdBefore: ago(DAYS + 2) }],
     ['finished before the oldest', { finishedBefore: ago(DAYS + 1) }],

@@ -101,6 +101,7 @@ function addList(job: Command, context: CliContext): void {
     .option('--id-prefix <prefix>', 'only ids that begin so, 6 characters or more')
     .option('--parent <id>', 'only those that this job has added')
     .option('--schedule <name>', 'only those that this schedule has added')
+    .option('--run <id>', 'only those of this run of a workflow')
     .option('--created-after <time>', 'created at this time or later')
     .option('--created-before <time>', 'created before this time')
     .option('--finished-after <time>', 'finished at this time or later')
