@@ -9,7 +9,7 @@ export const KNOWN_ID = '01890000-0000-7000-8000-00000000aaaa';
 
 const HOUR_MS = 3_600_000;
 
-/** Each leaf of a schema takes at least one of them. */
+/** Each leaf of a schema takes at least one of them: a new kind of value needs an entry here. */
 const CANDIDATES: readonly unknown[] = [
   KNOWN_ID,
   newId(),
@@ -28,6 +28,7 @@ const CANDIDATES: readonly unknown[] = [
   'free text',
   '',
   '5',
+  '5%',
   0,
   1,
   2,
