@@ -115,7 +115,7 @@ export const hostileText: fc.Arbitrary<string> = fc.oneof(
 const ABSENT = Symbol('absent');
 
 /** Hostile in one of so many places. */
-const MOSTLY = 24;
+const MOSTLY = 8;
 
 function mostly(valid: fc.Arbitrary<unknown>, isOptional = false): fc.Arbitrary<unknown> {
   return fc.oneof(
