@@ -26,6 +26,12 @@ export function describeIssues(
     if (issue.code === 'unrecognized_keys') {
       return { field, message: unknownKeys(issue.keys, issue.path.length === 0 ? known : []) };
     }
+    // the name of a member of a record
+    if (issue.code === 'invalid_key') {
+      const [first] = issue.issues;
+      const name = issue.path.at(-1);
+      return { field, message: first === undefined ? issue.message : messageOf(first, name), value: shorten(name) };
+    }
     const value = valueAt(input, issue.path);
     const message = messageOf(issue, value);
     return value === undefined ? { field, message } : { field, message, value: shorten(value) };
