@@ -54,6 +54,16 @@ describe('docs/reference/sdk.md', () => {
     expect(sorted(named(section(page, '### Schedules')))).toEqual(sorted(methods));
   });
 
+  it('lists every method of client.workflows and every member of a run handle, and no other', async () => {
+    const client = createClient();
+    const methodsOf = (of: object) =>
+      Object.getOwnPropertyNames(Object.getPrototypeOf(of)).filter((name) => name !== 'constructor');
+    const run = client.run('id');
+    await client.close();
+    expect(sorted(named(section(page, '### Workflows and runs')))).toEqual(sorted(methodsOf(client.workflows)));
+    expect(sorted(named(section(page, '### A run handle')))).toEqual(sorted([...methodsOf(run), ...Object.keys(run)]));
+  });
+
   it('lists every method of client.tokens and no other', async () => {
     const client = createClient();
     const methods = Object.getOwnPropertyNames(Object.getPrototypeOf(client.tokens));

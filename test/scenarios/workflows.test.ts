@@ -1,8 +1,9 @@
-/** Runs of workflows over two servers, by the HTTP API, with workers of the SDK. */
+/** Runs of workflows over two servers, by the HTTP API and by the client, with workers of the SDK. */
 import type { Job, JobRun, Run, RunWithSteps, Workflow } from '@drover/protocol';
-import { defineJob } from '@drover/sdk';
+import { defineJob, defineWorkflow, each, gt, type Value } from '@drover/sdk';
 import { createWorker, type Worker } from '@drover/sdk/worker';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { z } from 'zod';
 import { createStage } from '../support/stage.js';
 import type { ServerProcess } from '../support/start-server.js';
 import { until } from '../support/until.js';
@@ -184,6 +185,62 @@ test('J8: a cancel reaches the jobs of a run and of the runs that it waits for',
   expect(await call('GET', `/runs?parent=${id}`)).toMatchObject({
     items: [{ state: 'cancelled', parent: { run: id, step: 'inner' } }],
   });
+});
+
+test('J8: a workflow in TypeScript registers itself, passes on typed values, and gives a typed output', async () => {
+  const site = defineWorkflow<{ url: string }, { total: Value<number> }>(
+    { name: 'typed-site' },
+    ({ input, step, map }) => {
+      const fetched = step('fetch', fetchSite, { url: input.url });
+      const parsed = map('parse', fetched.output.pages, parsePage, (page) => ({ page }), { concurrency: 2 });
+      return { total: step('sum', makeReport, { words: each(parsed.output).words }).output };
+    },
+  );
+  const both = defineWorkflow(
+    { name: 'typed', input: z.object({ urls: z.array(z.string()) }) },
+    ({ input, step, map, run }) => {
+      const sites = map('sites', input.urls, site, (url) => ({ url }));
+      const first = step('first', makeReport, { words: each(sites.output).total });
+      const never = step('never', makeReport, { words: [] }, { if: gt(first.output, 1000) });
+      step('note', undo, { run: run.id, first: first.output }, { after: { step: never, on: 'always' } });
+      return { first: first.output, never: never.output, id: run.id };
+    },
+  );
+  const client = stage.client([first.url, second.url]);
+  undone.length = 0;
+  const run = await client.start(both, { urls: ['a', 'bcd'] });
+  expect(await run.result({ timeout: '30s' })).toEqual({ first: 24, never: null, id: run.id });
+  expect(undone).toEqual([{ run: run.id, first: 24 }]);
+  expect(await run.get()).toMatchObject({ workflow: 'typed', version: 1, state: 'succeeded' });
+  const again = await client.start(both, { urls: [] }, { id: run.id });
+  expect(await again.result()).toEqual({ first: 24, never: null, id: run.id });
+  await expect(client.start(both, { urls: 'a' } as never)).rejects.toThrow('input.urls');
+  expect((await client.workflows.get('typed')).definition).toMatchObject({
+    steps: { sites: { workflow: 'typed-site' } },
+  });
+  expect((await client.workflows.list({ limit: 1000 })).items.map(({ name }) => name)).toContain('typed-site');
+
+  const repeated = await run.repeat({ from: 'never' });
+  expect(await repeated.result()).toMatchObject({ first: 24, id: repeated.id });
+  expect((await client.runs({ workflow: 'typed' })).items.map(({ id }) => id)).toEqual([repeated.id, run.id]);
+});
+
+test('J8: a wait for the output of a run says how it ended, and a failed run is retried by its handle', async () => {
+  const client = stage.client([second.url, first.url]);
+  const fragile = defineWorkflow({ name: 'fragile-typed' }, ({ step }) => step('one', breakable, null).output);
+  isBroken = true;
+  const run = await client.start(fragile);
+  await expect(run.result()).rejects.toThrow(`run ${run.id} failed at step one: out of order`);
+  isBroken = false;
+  expect(await run.retry()).toMatchObject({ id: run.id, state: 'running', tries: 2 });
+  expect(await run.result()).toBe('works');
+  const waiting = defineWorkflow({ name: 'waiting' }, ({ step }) => {
+    step('wait', wait, null);
+  });
+  const other = await client.start(waiting, null, { priority: 5 });
+  await expect(other.result({ timeout: 1 })).rejects.toThrow(`run ${other.id} is running after 1 ms`);
+  expect(await client.run(other.id).cancel()).toMatchObject({ id: other.id, ending: 'cancelled', priority: 5 });
+  await expect(other.result()).rejects.toThrow(`run ${other.id} was cancelled`);
 });
 
 test.each([

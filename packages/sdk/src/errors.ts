@@ -2,7 +2,14 @@
  * The errors that a handler throws to control its job (`PermanentError`, `RetryAfter`, `snooze`), and those that the
  * client throws when a job or a call fails. `DroverError` of the protocol is the server's answer.
  */
-import { DroverError, DURATION_EXPECTED, type Duration, type JobError, parseDuration } from '@drover/protocol';
+import {
+  DroverError,
+  DURATION_EXPECTED,
+  type Duration,
+  type JobError,
+  parseDuration,
+  type Run,
+} from '@drover/protocol';
 
 /**
  * Control errors are recognised by a mark, not by class: a worker module may bring its own copy of this package (a
@@ -82,6 +89,31 @@ export class JobCancelledError extends Error {
 
   constructor(id: string) {
     super(`job ${id} was cancelled`);
+    this.id = id;
+  }
+}
+
+/** The awaited run has failed. `failure` names the step, null if it was the run itself, and what its job reported. */
+export class RunFailedError extends Error {
+  override readonly name = 'RunFailedError';
+  readonly id: string;
+  readonly failure: Run['error'];
+
+  constructor(id: string, failure: Run['error']) {
+    const step = typeof failure?.step === 'string' ? ` at step ${failure.step}` : '';
+    super(`run ${id} failed${step}: ${failure?.error.message ?? 'no reason was recorded'}`);
+    this.id = id;
+    this.failure = failure;
+  }
+}
+
+/** The awaited run was cancelled. */
+export class RunCancelledError extends Error {
+  override readonly name = 'RunCancelledError';
+  readonly id: string;
+
+  constructor(id: string) {
+    super(`run ${id} was cancelled`);
     this.id = id;
   }
 }

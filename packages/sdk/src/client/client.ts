@@ -26,13 +26,16 @@ import { type Logger, stderrLogger } from '../logger.js';
 import { durationOption, integerOption, refuse, refuseUnknownOptions } from '../options.js';
 import { givenToken, serverUrls } from '../server-urls.js';
 import { TLS_OPTION_NAMES, type TlsOptions, tlsSources } from '../tls.js';
+import { isWorkflowDefinition, type WorkflowDefinition } from '../workflow/workflow-definition.js';
 import { Api } from './api.js';
 import { enqueueInBulk } from './bulk.js';
 import { Gatherer } from './gatherer.js';
 import { type EnqueuedJob, enqueuedJob, JobHandle } from './job-handle.js';
 import { Requester } from './requester.js';
+import { type RunFilter, RunHandle, type RunPage, type StartOptions, startRun } from './runs.js';
 import { Schedules } from './schedules.js';
 import { Tokens } from './tokens.js';
+import { Workflows } from './workflows.js';
 
 const DEFAULT_TIMEOUT_MS = 30_000;
 const DEFAULT_RETRIES = 5;
@@ -77,6 +80,11 @@ export type JobFilter = {
   cursor?: string | undefined;
 };
 
+/** The input is optional where its type allows `undefined`. */
+type StartArguments<Input> = undefined extends Input
+  ? [input?: NoInfer<Input>, options?: StartOptions]
+  : [input: NoInfer<Input>, options?: StartOptions];
+
 export type AuditPage = RouteAnswer<'listAudit'>;
 
 export type JobPage = RouteAnswer<'listJobs'>;
@@ -101,6 +109,7 @@ export function createClient(options: ClientOptions = {}): Client {
 export class Client {
   readonly schedules: Schedules;
   readonly tokens: Tokens;
+  readonly workflows: Workflows;
   readonly #api: Api;
   readonly #gatherer: Gatherer;
 
@@ -109,6 +118,7 @@ export class Client {
     this.#api = api;
     this.schedules = new Schedules(api);
     this.tokens = new Tokens(api);
+    this.workflows = new Workflows(api);
     this.#gatherer = new Gatherer((jobs) => this.#api.addJobs(writeBulk(jobs)));
   }
 
@@ -168,6 +178,36 @@ export class Client {
       yield* page.items;
       cursor = page.nextCursor ?? undefined;
     } while (cursor !== undefined);
+  }
+
+  /**
+   * Starts a run of a workflow. When this resolves, the run is in the database. A definition is registered at its first
+   * start by this client. A name starts the latest version.
+   */
+  start<Input, Output>(
+    workflow: WorkflowDefinition<Input, Output>,
+    ...[input, options]: StartArguments<Input>
+  ): Promise<RunHandle<Output>>;
+  start(workflow: string, input?: unknown, options?: StartOptions): Promise<RunHandle>;
+  async start(workflow: WorkflowDefinition | string, input?: unknown, options?: StartOptions): Promise<RunHandle> {
+    if (typeof workflow !== 'string' && !isWorkflowDefinition(workflow)) {
+      refuse('start', 'workflow', workflow, 'the return value of defineWorkflow, or a name');
+    }
+    return startRun(this.#api, this.workflows, { workflow, input, options });
+  }
+
+  /** A run by its id. With a definition, its output is typed. Sends nothing. */
+  run(id: string): RunHandle;
+  run<Input, Output>(workflow: WorkflowDefinition<Input, Output>, id: string): RunHandle<Output>;
+  run(first: string | WorkflowDefinition, second?: string): RunHandle {
+    const id = typeof first === 'string' ? first : second;
+    if (typeof id !== 'string' || id === '') refuse('run', 'id', id, 'the id of a run');
+    return new RunHandle(this.#api, id);
+  }
+
+  /** One page of runs, newest id first. */
+  runs(filter: RunFilter = {}): Promise<RunPage> {
+    return this.#api.call('listRuns', { query: filter });
   }
 
   /** Stops the start of jobs of a queue, of a type, on a worker (by its id), or everywhere. Running jobs continue. */
