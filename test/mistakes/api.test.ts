@@ -107,7 +107,7 @@ describeMistakes('requests', [
   [
     'an unknown filter',
     call(`${JOBS}?sort=id`),
-    'unknown field "sort"; expected one of state, queue, type, tag, idPrefix, parent, schedule, createdAfter, createdBefore, finishedAfter, finishedBefore, include, limit, cursor',
+    'unknown field "sort"; expected one of state, queue, type, tag, idPrefix, parent, schedule, run, createdAfter, createdBefore, finishedAfter, finishedBefore, include, limit, cursor',
   ],
   [
     'an id of which a list takes the beginning',

@@ -42,6 +42,7 @@ export {
   idPrefixSchema,
   idSchema,
   nameSchema,
+  ownIdSchema,
   storableText,
   tagSchema,
   timeSchema,

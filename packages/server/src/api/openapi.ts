@@ -24,6 +24,7 @@ import {
   newScheduleSchema,
   newWorkflowSchema,
   occurrenceSchema,
+  ownIdSchema,
   previewSchema,
   ROUTES,
   type Route,
@@ -87,12 +88,15 @@ const ANSWER_SCHEMAS = {
   DeepPing: ROUTES.deepPing.answer,
 } as const;
 
+const COMPONENTS = '#/components/schemas/';
+
 /** The input of schemas with a transform, which cannot be generated. */
 const BY_HAND = new Map<unknown, JsonSchema>([
   [
     idSchema,
     { type: 'string', format: 'uuid', description: 'A UUID; best a UUIDv7, whose time is at most a day ahead.' },
   ],
+  [ownIdSchema, { $ref: `${COMPONENTS}Id` }],
   [timeSchema, { type: 'string', format: 'date-time', examples: ['2030-01-31T12:00:00Z'] }],
   [
     durationSchema,
@@ -124,8 +128,6 @@ const ERROR_SCHEMA: JsonSchema = {
     },
   },
 };
-
-const COMPONENTS = '#/components/schemas/';
 
 let made: JsonText | undefined;
 
