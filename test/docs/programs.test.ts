@@ -16,6 +16,7 @@ const EXAMPLES: Record<string, string[]> = {
   'transactional-drizzle.ts': ['confirmed order-1', 'rolled back: job_not_found'],
   'transactional-pg.ts': ['confirmed order-1', 'rolled back: job_not_found'],
   'transactional-postgres-js.ts': ['confirmed order-1', 'rolled back: job_not_found'],
+  'workflow.ts': ['47 letters by report, praise: null'],
 };
 
 const FAILED_ATTEMPTS: Record<string, number> = { 'children.ts': 1, 'retries.ts': 3 };

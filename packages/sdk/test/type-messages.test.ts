@@ -8,13 +8,15 @@ import { beforeAll, expect, it } from 'vitest';
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
 
 const HEAD = `
-import { createClient, defineJob, defineSchedule } from '@drover/sdk';
+import { createClient, defineJob, defineSchedule, defineWorkflow, gt } from '@drover/sdk';
 import { enqueueManyWith, enqueueWith } from '@drover/sdk/postgres';
 import { z } from 'zod';
 const client = createClient();
 const query = async () => {};
 const mail = defineJob({ type: 'mail', payload: z.object({ to: z.string(), subject: z.string() }) });
 const ping = defineJob<undefined>({ type: 'ping' });
+const list = defineJob<undefined, { all: string[]; at?: string }>({ type: 'list' });
+const flow = defineWorkflow({ name: 'flow', input: z.object({ to: z.string() }) }, ({ step }) => step('a', list).output.all);
 `;
 
 const NOT_A_STRING = "Type 'number' is not assignable to type 'string'.";
@@ -57,6 +59,39 @@ const MISTAKES: [code: string, message: string][] = [
   [
     `defineJob({ type: 'a', ‹timeout›: 'soon', run: () => 1 });`,
     `Type '"soon"' is not assignable to type 'Duration | undefined'.`,
+  ],
+  [`client.start(flow, { ‹to›: 5 });`, NOT_A_STRING],
+  [
+    `defineWorkflow({ name: 'a' }, ({ step }) => { step('a', mail, { ‹to›: 5, subject: 's' }); });`,
+    "Type 'number' is not assignable to type 'Given<string>'.",
+  ],
+  [
+    `defineWorkflow({ name: 'a' }, ({ step }) => { step('a', mail, ‹{ to: 'a' }›); });`,
+    "Argument of type '{ to: string; }' is not assignable to parameter of type 'Given<{ to: string; subject: string; }>'.",
+  ],
+  [
+    `defineWorkflow({ name: 'a' }, ({ step }) => { step('a', mail, { to: 'a', ‹subjekt›: 's' }); });`,
+    "Object literal may only specify known properties, and 'subjekt' does not exist in type 'Given<{ to: string; subject: string; }>'.",
+  ],
+  [
+    `defineWorkflow({ name: 'a' }, ({ step }) => step('a', list).output.‹al›);`,
+    "Property 'al' does not exist on type 'Ref<{ all: string[]; at?: string | null; }, unknown>'.",
+  ],
+  [
+    `defineWorkflow({ name: 'a' }, ({ step }) => { step('b', mail, { ‹to›: step('a', list).output.at, subject: 's' }); });`,
+    "Type 'Ref<string | null, unknown>' is not assignable to type 'Given<string>'.",
+  ],
+  [
+    `defineWorkflow({ name: 'a' }, ({ step }) => { step('b', ping, undefined, { ‹prioriti›: 5 }); });`,
+    "Object literal may only specify known properties, but 'prioriti' does not exist in type 'StepOptions<JobDefinition<undefined, unknown, undefined, unknown>>'. Did you mean to write 'priority'?",
+  ],
+  [
+    `defineWorkflow({ name: 'a' }, ({ step }) => { step('b', ping, undefined, { if: gt(step('a', list).output.all.length, ‹'x'›) }); });`,
+    "Argument of type 'string' is not assignable to parameter of type 'Operand<number>'.",
+  ],
+  [
+    `defineWorkflow({ name: 'a' }, ({ step, map }) => { map('b', ‹step('a', list).output›, ping, () => undefined); });`,
+    "Argument of type 'Ref<{ all: string[]; at?: string | null; }, unknown>' is not assignable to parameter of type 'Value<readonly unknown[]>'.",
   ],
 ];
 

@@ -184,11 +184,12 @@ export class Client {
    * Starts a run of a workflow. When this resolves, the run is in the database. A definition is registered at its first
    * start by this client. A name starts the latest version.
    */
+  start(workflow: string, input?: unknown, options?: StartOptions): Promise<RunHandle>;
+  // The compiler reports the errors of the last overload.
   start<Input, Output>(
     workflow: WorkflowDefinition<Input, Output>,
     ...[input, options]: StartArguments<Input>
   ): Promise<RunHandle<Output>>;
-  start(workflow: string, input?: unknown, options?: StartOptions): Promise<RunHandle>;
   async start(workflow: WorkflowDefinition | string, input?: unknown, options?: StartOptions): Promise<RunHandle> {
     if (typeof workflow !== 'string' && !isWorkflowDefinition(workflow)) {
       refuse('start', 'workflow', workflow, 'the return value of defineWorkflow, or a name');

@@ -100,9 +100,9 @@ type SkippableIf<Options> = Options extends { readonly if: object } ? Skippable 
 
 /** The input is optional where its type allows `undefined`. */
 type InputArguments<Input, Options> = undefined extends Input
-  ? [input?: Given<NoInfer<Input>>, options?: Options]
-  : [input: Given<NoInfer<Input>>, options?: Options];
-type ExtraArguments<Input> = InputArguments<Input, StepJobOptions>;
+  ? [input?: Given<Input>, options?: Options]
+  : [input: Given<Input>, options?: Options];
+type ExtraArguments<Input> = InputArguments<NoInfer<Input>, StepJobOptions>;
 
 /** The first failure that nothing handled. */
 type RunFailureValue = { step: string | null; error: { name: string; message: string; code?: string } };
@@ -123,7 +123,7 @@ export type WorkflowContext<Input> = {
     name: string,
     list: Value<readonly Item[]>,
     body: Body,
-    input: (item: Ref<Item>, index: Ref<number>) => Given<NoInfer<InputOf<Body>>>,
+    input: (item: Ref<Item>, index: Ref<number>) => Given<InputOf<Body>>,
     options?: Options,
   ) => Handle<
     Body,
