@@ -21,11 +21,10 @@ const PEM_CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE---
 /** Throws ConfigError if a file is missing or broken, or the certificate is not valid at `now`. */
 export async function readCertificate(config: TlsConfig, now: Date): Promise<Certificate> {
   const { certFile, keyFile, clientCaFile, minVersion } = config;
-  const [cert, key, ca] = await Promise.all([
-    read('tlsCert', certFile),
-    read('tlsKey', keyFile),
-    clientCaFile === undefined ? undefined : read('tlsClientCa', clientCaFile),
-  ]);
+  // one after the other, so that of several missing files always the same one is named
+  const cert = await read('tlsCert', certFile);
+  const key = await read('tlsKey', keyFile);
+  const ca = clientCaFile === undefined ? undefined : await read('tlsClientCa', clientCaFile);
   const chain = certificatesIn('tlsCert', certFile, cert);
   checkKey(config, chain[0] as X509Certificate, key);
   for (const { validFrom, validTo } of chain) checkValidity(certFile, { validFrom, validTo }, now);

@@ -190,6 +190,7 @@ async function comesByShortIds(run: Run, id: string): Promise<void> {
   expect((await run('job', 'show', id.slice(0, 20))).stdout).toContain(id);
   expect((await run('job', 'list', '--id-prefix', id.slice(0, 20))).stdout.split('\n')).toHaveLength(3);
   expect((await run('job', 'list', '--parent', parent.slice(0, 16))).stdout).toBe('no jobs\n');
+  expect((await run('job', 'list', '--run', near)).stdout).toBe('no jobs\n');
   const [first, second] = [id, near].sort().reverse();
   const line = (one: string | undefined) => `\n  ${one}  ${one === id ? 'later, ready' : 'other, scheduled'}`;
   expect(await run('job', 'cancel', id.slice(0, 8))).toEqual({
