@@ -56,12 +56,14 @@ export async function insertJobRows(pool: pg.Pool, rows: readonly MadeRow[]): Pr
   );
 }
 
-/** Partitions for the days before yesterday, which the migration has no need for. */
+/** Partitions for the days before yesterday, which the migration does not make unless it ran before midnight. */
 export async function makePastPartitions(pool: pg.Pool, days: number): Promise<void> {
   for (let back = days; back >= 2; back--) {
     const day = new Date(Date.now() - back * 86_400_000).toISOString().slice(0, 10);
     const next = new Date(Date.now() - (back - 1) * 86_400_000).toISOString().slice(0, 10);
     const name = `drover.job_history_${day.replaceAll('-', '')}`;
+    const { rows } = await pool.query('select to_regclass($1) is not null as exists', [name]);
+    if (rows[0].exists) continue;
     await pool.query(`create table ${name} (like drover.job_history including all)`);
     await pool.query(
       `alter table drover.job_history attach partition ${name} for values from ('${day} 00:00+00') to ('${next} 00:00+00')`,
