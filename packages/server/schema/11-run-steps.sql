@@ -154,31 +154,40 @@ language sql volatile as $$
   select (null, array[(run_id, node, item, 'failed')::drover.step_ending], null, null, null)::drover.wave
 $$;
 
--- Starts the items `first` to `last` of a map.
+-- Starts the items `first` to `last` of a map. Their jobs are aggregated: appended one by one, all would be copied each time.
 create function drover.start_items(step drover.node, run drover.run, first int, last int) returns drover.wave
 language plpgsql volatile as $$
 declare
   wave drover.wave;
-  i record;
+  filled_items record;
   child record;
+  error json;
 begin
-  for i in
-    select c.indexes[k % 100 + 1] as index, f.value, f.error
+  with filled as materialized (
+    select k, c.indexes[k % 100 + 1] as index, f.value, f.error, f.error is null and step.kind = 'job' as is_job
     from generate_series(first, last) k
     join drover.run_items c on c.run_id = run.id and c.node = step.n and c.chunk = k / 100
     cross join lateral drover.fill_template(step.input, run, c.items[k % 100 + 1], c.indexes[k % 100 + 1]) f
-    order by k
-  loop
-    if i.error is not null then
-      wave := drover.add_waves(wave, drover.fail_step(run.id, step.n, i.index, i.error));
-    elsif step.kind = 'job' then
-      wave.jobs := wave.jobs
-        || (drover.new_id(), run.id, step.target, step.queue, i.value, drover.step_options(step, run, i.index))::drover.step_job;
-    else
-      child := drover.start_child_run(step, run, i.index, i.value);
-      wave := drover.add_waves(wave, case
-        when child.error is null then child.wave else drover.fail_step(run.id, step.n, i.index, child.error) end);
+  )
+  select
+    array_agg(
+      (drover.new_id(), run.id, step.target, step.queue, value, drover.step_options(step, run, index))::drover.step_job
+      order by k
+    ) filter (where is_job) as jobs,
+    array_agg(index order by k) filter (where not is_job) as indexes,
+    array_agg(value order by k) filter (where not is_job) as values,
+    array_agg(filled.error order by k) filter (where not is_job) as errors
+  into filled_items
+  from filled;
+  wave.jobs := filled_items.jobs;
+  for i in 1 .. coalesce(cardinality(filled_items.indexes), 0) loop
+    error := filled_items.errors[i];
+    if error is null then
+      select c.wave, c.error into child from drover.start_child_run(step, run, filled_items.indexes[i], filled_items.values[i]) c;
+      error := child.error;
     end if;
+    wave := drover.add_waves(wave, case
+      when error is null then child.wave else drover.fail_step(run.id, step.n, filled_items.indexes[i], error) end);
   end loop;
   return wave;
 end $$;
