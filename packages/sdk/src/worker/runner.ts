@@ -29,6 +29,8 @@ export type RunnerOptions = {
   processMain?: URL;
   now?: () => number;
   random?: () => number;
+  /** Whether the lease allows an isolated handler to start now. Default: always. */
+  mayStart?: () => boolean;
 };
 
 export class Runner {
@@ -47,12 +49,13 @@ export class Runner {
     this.#now = options.now ?? (() => performance.now());
     this.#random = options.random ?? Math.random;
     if (options.jobs.some((job) => job[JOB].isolation !== undefined)) {
-      const { services, logger, slots = LIMITS.workerSlots, processMain } = options;
+      const { services, logger, slots = LIMITS.workerSlots, processMain, mayStart } = options;
       this.isolated = new IsolatedRunner({
         services,
         logger,
         slots,
         processMain,
+        mayStart,
         now: this.#now,
         random: this.#random,
       });

@@ -131,13 +131,13 @@ export class Worker {
     };
     const { jobs, slots, logger } = options;
     this.#strict = strictOptions(jobs);
-    this.#runner = new Runner({ jobs, services, logger, slots });
+    const mayStart = (now: number) => !this.#isUnfit() && this.#link.mayStart(now);
+    this.#runner = new Runner({ jobs, services, logger, slots, mayStart: () => mayStart(performance.now()) });
     const run = (attempt: Attempt) => {
       attempt.hasRun = true;
       if (this.#emitter.hasListeners('started')) this.#emitter.emit('started', infoOf(attempt));
       return this.#runner.run(attempt);
     };
-    const mayStart = (now: number) => !this.#isUnfit() && this.#link.mayStart(now);
     const isolatedTypes = new Set(jobs.filter((job) => job[JOB].isolation !== undefined).map(({ type }) => type));
     this.#slots = new Slots({
       slots: options.slots,

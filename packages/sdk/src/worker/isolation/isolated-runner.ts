@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url';
 import { DroverError, type Outcome } from '@drover/protocol';
 import { JOB, type RunnableJob } from '../../job-definition.js';
 import type { Logger } from '../../logger.js';
-import type { Attempt } from '../attempt.js';
+import { type Attempt, InterruptedError } from '../attempt.js';
 import type { ContextServices } from '../attempt-context.js';
 import { outcomeOfError } from '../outcome.js';
 import { limitTime } from '../time-limit.js';
@@ -32,6 +32,8 @@ export type IsolatedRunnerOptions = {
   slots: number;
   now: () => number;
   random: () => number;
+  /** Whether the lease allows a handler to start now. Default: always. */
+  mayStart?: (() => boolean) | undefined;
   /** The program of the processes. Tests that run from source pass the built file. */
   processMain?: URL | undefined;
 };
@@ -118,6 +120,13 @@ export class IsolatedRunner {
     this.#running.set(attempt, process);
     let ended: Ended | undefined;
     try {
+      // The worker may have been frozen while the process was starting, and its lease be over.
+      if (this.#options.mayStart?.() === false) {
+        attempt.interrupt(
+          'unconfirmed',
+          new InterruptedError('lost', 'the lease was in doubt when the process was ready'),
+        );
+      }
       // An interruption may have arrived in the turn in which the process was taken.
       attempt.signal.throwIfAborted();
       onBegin();

@@ -71,6 +71,11 @@ describe('an interrupted handler', () => {
   beforeEach(start);
   afterEach(stop);
 
+  it('is handed back if the lease is over when its process is ready, before the worker has heard of it', async () => {
+    worker.mayStart = false;
+    expect(await worker.run('obedient')).toMatchObject({ kind: 'released' });
+  });
+
   it('is handed back if its lease is in doubt while its process is still starting', async () => {
     const started = worker.start('obedient');
     interrupt(started, 'unconfirmed');

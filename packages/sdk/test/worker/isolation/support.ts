@@ -15,6 +15,8 @@ export type Line = { level: string; fields: LogFields; message: string };
 
 export class TestWorker {
   readonly runner: Runner;
+  /** Whether the lease allows a handler to start. */
+  mayStart = true;
   readonly lines: Line[] = [];
   readonly progress: string[] = [];
   #wake: () => void = () => {};
@@ -26,7 +28,8 @@ export class TestWorker {
     };
     const logger = { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') };
     const services: ContextServices = { logger, reportProgress: (_attempt, value) => this.progress.push(value) };
-    this.runner = new Runner({ jobs, services, logger, slots, processMain: PROCESS_MAIN });
+    const mayStart = () => this.mayStart;
+    this.runner = new Runner({ jobs, services, logger, slots, processMain: PROCESS_MAIN, mayStart });
   }
 
   get pids(): number[] {
